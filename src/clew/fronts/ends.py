@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import sys
 
@@ -68,3 +69,10 @@ def hear_signals(heard: Callable[[int], object]) -> None:
 def code_of(number: int) -> int:
     """Return the exit code of a process that was ended by the signal `number`."""
     return ENDED_BY.get(signal.Signals(number), INTERRUPTED)
+
+
+def is_connected(file: int) -> bool:
+    """Return whether a file, pipe, socket or terminal can still be written to."""
+    poll = select.poll()
+    poll.register(file, 0)
+    return poll.poll(0) == []

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container
 from contextlib import ExitStack, suppress
 
 from clew.agent.tasks.registry import BackgroundTask, Tasks
+from clew.core.messages.text import replace_unprintable
 from clew.parts.background_tasks import COMMANDS, keep_ends
 from clew.parts.context import Ground, Thread
 from clew.parts.part import Part, PartContext
@@ -17,6 +18,10 @@ from clew.record.transcript.record import Recorder
 
 # How long to wait for tasks after the input has ended.
 MOST_WAIT_S = 600.0
+# How long clew waits before it says so.
+SILENT_WAIT_S = 5.0
+# How often it checks whether it may still wait.
+CHECK_S = 1.0
 
 
 class BackgroundTasks(Tasks, Part):
@@ -71,31 +76,55 @@ class BackgroundTasks(Tasks, Part):
             if not (task.is_kept or task.is_persistent)
         ]
 
-    async def wait_for_news(self, stopping: asyncio.Event) -> bool:
+    async def wait_for_news(
+        self,
+        stopping: asyncio.Event,
+        *,
+        may_wait: Callable[[], bool],
+        tell: Callable[[str], object],
+    ) -> bool:
         """Wait until a task has news for the model, for a conversation whose input has ended.
 
         Subagents are awaited together, so that one turn receives all their results. Return whether
-        there is news; there is none if `stopping` was set, no awaited task is running, or the time
-        limit has passed.
+        there is news; there is none if `stopping` was set, no awaited task is running, the time
+        limit has passed, or `may_wait` no longer allows it. `tell` receives what the user should
+        know: which tasks clew waits for, and which end with it.
         """
-        with suppress(TimeoutError):
+        notice = asyncio.get_running_loop().call_later(
+            SILENT_WAIT_S, lambda: tell(f"waiting for background tasks: {self._titles()}")
+        )
+        when = ""
+        try:
             async with asyncio.timeout(self.most_wait_s), asyncio.TaskGroup() as group:
-                waiting = group.create_task(self._news_arrived())
+                waiting = group.create_task(self._news_arrived(may_wait))
                 stopped = group.create_task(stopping.wait())
                 await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
                 stopped.cancel()
-        return not stopping.is_set() and self.has_news()
+        except TimeoutError:
+            when = f" that still run after {self.most_wait_s:g} s"
+        finally:
+            notice.cancel()
+        has_news = not stopping.is_set() and may_wait() and self.has_news()
+        if not has_news and self.awaited:
+            tell(f"stopping background tasks{when}: {self._titles()}")
+        return has_news
 
-    async def _news_arrived(self) -> None:
+    async def _news_arrived(self, may_wait: Callable[[], bool]) -> None:
         changed = asyncio.Event()
         self.listeners.append(changed.set)
         try:
-            while self.working("agent") or (self.awaited and not self.has_news()):
-                await changed.wait()
+            while may_wait() and (self.working("agent") or (self.awaited and not self.has_news())):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CHECK_S):
+                        await changed.wait()
                 changed.clear()
         finally:
             self.listeners.remove(changed.set)
+
+    def _titles(self) -> str:
+        titles = ", ".join(dict.fromkeys(task.title for task in self.awaited))
+        return replace_unprintable(titles, mark="?")
 
     def _recall(self, loaded: LoadedSession) -> None:
         """Restore the background tasks of earlier runs of the session."""

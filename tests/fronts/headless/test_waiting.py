@@ -97,6 +97,62 @@ def test_a_session_ends_at_once_with_its_host(tmp_path: Path) -> None:
         wait_ended(pid)
 
 
+def test_a_session_ends_when_its_host_dies_during_the_wait(tmp_path: Path) -> None:
+    with (
+        serving(by_prompt(answers(SERVE)), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        host.say("go")
+        assert host.process.stdin is not None
+        assert host.process.stdout is not None
+        host.process.stdin.close()
+        host.result()
+        pid = pid_of(tmp_path, "c")
+        host.process.stdout.close()
+        host.process.wait(20)
+        wait_ended(pid)
+
+
+def test_a_hook_of_a_host_that_closed_its_input_still_holds(tmp_path: Path) -> None:
+    write = {"tool": "Write", "input": {"file_path": "made.txt", "content": "x"}}
+    plan = answers(BUILD, heard=uses(write))
+    plan["<task-notification>"].append({"text": "I tried."})
+    with (
+        serving(by_prompt(plan), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash,Write") as host,
+    ):
+        hooks = {"PreToolUse": [{"matcher": "Write", "hookCallbackIds": ["h1"]}]}
+        host.ask("initialize", hooks=hooks)
+        host.say("go")
+        host.result()
+        pid_of(tmp_path, "a")
+        let_through(tmp_path, "a")
+        assert host.end() == 0
+    (report,) = [frame for frame in host.frames if frame.get("result") == "I tried."]
+    assert report["permission_denials"]
+    assert not (tmp_path / "work" / "made.txt").exists()
+
+
+@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+def test_nothing_follows_a_turn_that_failed(tmp_path: Path, output_format: str) -> None:
+    with serving(by_prompt(answers(SERVE)), strict=True) as server:
+        args = ("-p", "go", "--allowedTools", "Bash", "--max-turns", "1")
+        args += ("--output-format", output_format, "--verbose")
+        done = clew(tmp_path, server.url, *args)
+        assert done.returncode == 1
+        assert len(server.requests) == 1
+        assert "clew: stopping background tasks: Serve it\n" in done.stderr
+        wait_ended(pid_of(tmp_path, "c"))
+
+
+def test_the_answer_is_printed_though_the_turn_about_the_command_fails(tmp_path: Path) -> None:
+    plan = lets_through(tmp_path, answers(BUILD, heard={"status": 400}))
+    with serving(by_prompt(plan), strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash")
+    assert (done.returncode, done.stdout) == (1, "begun\n")
+    assert "API Error: 400" in done.stderr
+
+
 def test_the_first_command_that_ends_is_reported_while_another_runs(tmp_path: Path) -> None:
     """The model can then stop a server that would never end."""
     stop = uses({"tool": "TaskStop", "input": {"task_id": "s2"}})
@@ -107,11 +163,15 @@ def test_the_first_command_that_ends_is_reported_while_another_runs(tmp_path: Pa
     assert (done.returncode, done.stdout) == (0, "I stopped the server.\n"), done.stderr
 
 
-def test_a_run_says_what_it_waits_for_and_what_it_stops_after_the_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("output_format", ["text", "stream-json"])
+def test_a_run_says_what_it_waits_for_and_what_it_stops_after_the_limit(
+    tmp_path: Path, output_format: str
+) -> None:
     with serving(by_prompt(answers(SERVE)), strict=True) as server:
-        args = ("-p", "go", "--allowedTools", "Bash")
+        args = ("-p", "go", "--allowedTools", "Bash", "--output-format", output_format, "--verbose")
         done = clew(tmp_path, server.url, *args, environ={"CLEW_WAIT_FOR_AGENTS_MS": "5500"})
-        assert (done.returncode, done.stdout) == (0, "begun\n")
+        assert done.returncode == 0
+        assert "begun" in done.stdout
         assert done.stderr == (
             "clew: waiting for background tasks: Serve it\n"
             "clew: stopping background tasks that still run after 5.5 s: Serve it\n"

@@ -205,7 +205,7 @@ def test_a_conversation_grows_message_by_message_and_goes_back(tmp_path: Path) -
     session.append([{"role": "assistant", "content": "Many."}])
     assert texts(session) == ["How many?", "Many."]
     assert len(session.entries("beginning")) == 2
-    with pytest.raises(clew.SessionError, match="not in the conversation"):
+    with pytest.raises(clew.SessionError, match="not found in the conversation"):
         session.rewind("none")
     session.rewind(None)
     assert session.entries() == []

@@ -21,6 +21,7 @@ from clew.agent.hooks.events import (
 )
 from clew.agent.hooks.outcome import is_readable, rule_of
 from clew.core.json_object import Json
+from clew.core.messages.errors import ClewError
 from clew.permissions.rules import RejectedRule
 from clew.system.config.json_text import Path, join_path
 from clew.system.config.layers import Layer, Scope, order_layers, select_usable
@@ -99,6 +100,10 @@ class AgentHook(Handler, frozen=True, kw_only=True, tag="agent"):
     @property
     def title(self) -> str:
         return f"agent: {self.prompt}"
+
+
+class UnreachableHookError(ClewError):
+    """The program that owns a callback can't be asked any more."""
 
 
 class CallbackHook(Handler, frozen=True, kw_only=True, tag="callback"):

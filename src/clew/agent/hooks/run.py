@@ -28,6 +28,7 @@ from clew.agent.hooks.handlers import (
     HttpHook,
     McpToolHook,
     PromptHook,
+    UnreachableHookError,
 )
 from clew.agent.hooks.outcome import NOTHING, HookAttachment, HookOutcome, matches, meets
 from clew.agent.hooks.output import HookReply, Ran, read
@@ -356,7 +357,7 @@ async def run_hook(
     timeout_s = hook.timeout_s
     if hook.event.name == "SessionEnd":
         timeout_s = min(timeout_s, SESSION_END_MOST_S)
-    is_timeout = False
+    is_timeout = is_unreachable = False
     try:
         async with asyncio.timeout(None if hook.is_background else timeout_s) as limit:
 
@@ -370,6 +371,8 @@ async def run_hook(
     except TimeoutError:
         is_timeout = True
         trouble = f"no reply within {timeout_s:g} s; the hook was stopped"
+    except UnreachableHookError as error:
+        is_unreachable, trouble = True, str(error)
     except (ClewError, OSError) as error:
         trouble = str(error)
     except Exception as error:  # noqa: BLE001 (one of the three doors: a hook must not end the session)
@@ -378,19 +381,19 @@ async def run_hook(
         Ran(
             trouble=trouble,
             is_timeout=is_timeout,
-            blocks_on_trouble=blocks(hook, is_timeout=is_timeout),
+            blocks_on_trouble=blocks(hook, is_unanswered=is_timeout or is_unreachable),
         ),
         begin_s,
     )
 
 
-def blocks(hook: Hook, *, is_timeout: bool) -> bool:
-    """Return whether a hook blocks the event when it fails or times out."""
-    if is_timeout and hook.event.name == "PreModelSwitch":
+def blocks(hook: Hook, *, is_unanswered: bool) -> bool:
+    """Return whether a hook blocks the event when it fails, or does not answer."""
+    if is_unanswered and hook.event.name == "PreModelSwitch":
         return True
     if not isinstance(hook.handler, CallbackHook) or hook.event.name in NEVER_BLOCKED:
         return False
-    return hook.handler.blocks_on_failure or (is_timeout and hook.event.name in GATES)
+    return hook.handler.blocks_on_failure or (is_unanswered and hook.event.name in GATES)
 
 
 def timed(ran: Ran, begin_s: float) -> Ran:
@@ -420,7 +423,7 @@ async def handled(
             return Ran(
                 stdout=json.encode(answer).decode(),
                 is_structured=True,
-                blocks_on_trouble=blocks(hook, is_timeout=False),
+                blocks_on_trouble=blocks(hook, is_unanswered=False),
             )
         case _ as never:
             assert_never(never)

@@ -10,7 +10,6 @@ Decision: docs/decisions/140-host-protocol.md
 import asyncio
 import contextlib
 import os
-import select
 import sys
 import threading
 from collections import deque
@@ -20,6 +19,7 @@ from typing import Protocol
 from clew.core.json_object import Json
 from clew.core.stream.sse import LineSplitter
 from clew.core.wire import MAX_FRAME_BYTES, Incoming, encode_frame, read_line
+from clew.fronts.ends import is_connected
 
 # How much output may wait for a slow reader before senders wait, too.
 HIGH_WATER_BYTES = 1024 * 1024
@@ -221,10 +221,3 @@ class StdioChannel:
 
     async def aclose(self) -> None:
         await self._output.aclose()
-
-
-def is_connected(file: int) -> bool:
-    """Return whether a file, pipe, socket or terminal can still be written to."""
-    poll = select.poll()
-    poll.register(file, 0)
-    return poll.poll(0) == []

@@ -12,13 +12,13 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.agent.hooks.events import BY_NAME
-from clew.agent.hooks.handlers import CallbackHook, Hook
+from clew.agent.hooks.handlers import CallbackHook, Hook, UnreachableHookError
 from clew.agent.options import DEFAULTS, HostMember, Options, notes
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import UserError
 from clew.core.wire import MAX_FRAME_BYTES, encode_frame
-from clew.fronts.headless.permission import HostRequests
+from clew.fronts.headless.permission import HostError, HostRequests
 from clew.record.transcript.paths import get_sidecar
 
 # Hooks of the host: registered in the handshake, called over the channel.
@@ -62,7 +62,12 @@ def of_matcher(event: str, matcher: Json, host: HostRequests) -> Iterator[Hook]:
 def make_tool_caller(host: HostRequests, callback_id: str) -> Call:
     async def call(hook_input: Json, tool_use_id: str | None) -> Json:
         fields = {"callback_id": callback_id, "input": hook_input, "tool_use_id": tool_use_id}
-        return await host.ask("hook_callback", fields)
+        try:
+            return await host.ask("hook_callback", fields)
+        except HostError as error:
+            if host.is_gone:
+                raise UnreachableHookError(str(error)) from error
+            raise
 
     return call
 

@@ -9,7 +9,7 @@ Decision: docs/decisions/140-host-protocol.md
 import asyncio
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from msgspec.structs import replace
@@ -59,8 +59,9 @@ class HostInput(FrontInput):
         self._ended = asyncio.Event()
         # The input has ended; prompts that have arrived are still answered.
         self.is_unspoken = False
-        # Whether the host still reads, so that news about background tasks is worth waiting for.
-        self.is_heard = True
+        # Whether news about background tasks is worth waiting for, and how to tell the operator.
+        self.may_wait: Callable[[], bool] = lambda: True
+        self.tell: Callable[[str], object] = lambda _: None
         # A signal arrived; nothing new is started.
         self.is_stopped = False
 
@@ -155,13 +156,13 @@ class HostInput(FrontInput):
         assert self._session is not None
         if not self.is_unspoken:
             return self._session.parts.tasks.has_news()
-        if not self.is_heard:
-            return False
-        return await self._session.parts.tasks.wait_for_news(self._ended)
+        return await self._session.parts.tasks.wait_for_news(
+            self._ended, may_wait=self.may_wait, tell=self.tell
+        )
 
-    def close(self, *, is_heard: bool) -> None:
-        """Record that the host will send no more prompts, and whether it still reads."""
-        self.is_unspoken, self.is_heard = True, is_heard
+    def close(self) -> None:
+        """Record that the host will send no more prompts."""
+        self.is_unspoken = True
         self._changed.set()
 
     def end(self) -> None:

@@ -107,6 +107,10 @@ class HostRequests:
             if not waiting.done():
                 waiting.set_exception(HostError(why))
 
+    @property
+    def is_gone(self) -> bool:
+        return bool(self._gone)
+
     def open_requests(self) -> list[str]:
         return list(self._open)
 

@@ -38,7 +38,7 @@ from clew.core.messages.text import format_count, replace_unprintable, unescape_
 from clew.core.normalize.repairs import describe_repairs as mended_in_words
 from clew.core.wire import Said
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next
-from clew.fronts.ends import code_of, hear_signals, run_front
+from clew.fronts.ends import code_of, hear_signals, is_connected, run_front
 from clew.fronts.headless.permission import ask_tool, deny_unasked
 from clew.fronts.headless.result import (
     Tally,
@@ -55,8 +55,6 @@ from clew.session.session import Session
 MAX_PROMPT_CHARACTERS = 16 * 1024 * 1024
 # How long printing a result may take after a signal. Only a stuck reader takes longer.
 PRINT_GRACE_S = 3.0
-# How long clew waits for background tasks before it says so.
-SILENT_WAIT_S = 5.0
 # The most denied calls to name, and the most characters of their subjects.
 SHOWN_CALLS, SUBJECT_CHARACTERS = 3, 60
 SUBJECTS = ("command", "file_path", "url", "path", "notebook_path", "skill")
@@ -181,7 +179,13 @@ async def run(options: Options, raw: Raw) -> int:
     for notice in session.parting():
         print(f"clew: {notice}", file=sys.stderr)
     # In a thread, because signals must be handled even if the output is not being read.
-    await asyncio.to_thread(show, ended, tally, report, as_json=options.output_format == "json")
+    try:
+        await asyncio.to_thread(show, ended, tally, report, as_json=options.output_format == "json")
+    except BrokenPipeError:
+        if not stopped_by:
+            raise
+        # What could not be written must not be flushed at exit, which would replace the exit code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if stopped_by:
         return code_of(stopped_by[0])
     return 1 if session.has_lost_entries else exit_code(ended)
@@ -198,31 +202,17 @@ class OnePrompt(FrontInput):
     async def next(self) -> Next:
         if self._lines:
             return self._lines.pop()
-        view = self._view
-        is_over = view.ended.is_error or not view.was_asked
-        return News() if not is_over and await self._has_news() else None
-
-    async def _has_news(self) -> bool:
-        """Wait for background tasks, and return whether there is news from them.
-
-        Tell the user if the wait takes a while, and if it exceeds the time limit.
-        """
         tasks = self._view.session.parts.tasks
+        has_news = await tasks.wait_for_news(self._stopping, may_wait=self._may_wait, tell=tell)
+        return News() if has_news else None
 
-        def say(what: str) -> None:
-            titles = ", ".join(dict.fromkeys(task.title for task in tasks.awaited))
-            print(f"clew: {what}: {replace_unprintable(titles, mark='?')}", file=sys.stderr)
+    def _may_wait(self) -> bool:
+        view = self._view
+        return view.was_asked and not view.ended.is_error and is_connected(1)
 
-        notice = asyncio.get_running_loop().call_later(
-            SILENT_WAIT_S, say, "waiting for background tasks"
-        )
-        try:
-            has_news = await tasks.wait_for_news(self._stopping)
-        finally:
-            notice.cancel()
-        if tasks.awaited and not has_news and not self._stopping.is_set():
-            say(f"stopping background tasks that still run after {tasks.most_wait_s:g} s")
-        return has_news
+
+def tell(words: str) -> None:
+    print(f"clew: {words}", file=sys.stderr)
 
 
 def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None:
@@ -284,6 +274,8 @@ class PrintView(FrontView):
         # follows, also while no turn can be interrupted, because the last entries are being saved.
         self.is_begun = False
         self._quiet = quiet
+        # The answer of the last turn that did not fail.
+        self._answer = ""
 
     async def emit(self, event: EngineEvent) -> None:
         match event:
@@ -320,3 +312,8 @@ class PrintView(FrontView):
         self.was_asked |= cause.order is None
         self.is_begun = True
         self.ended = ended if cause.order is None else end_compaction(ended, self.tally)
+        if not ended.is_error:
+            self._answer = self.tally.text
+        elif self._answer and ended.message and ended.message in self.tally.text:
+            # A later turn, about a background task, failed: its error does not replace the answer.
+            self.tally.text = self._answer

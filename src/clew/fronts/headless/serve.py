@@ -70,6 +70,8 @@ class HostServer:
         self._environ = environ
         self._cwd = cwd
         self._lines = HostInput()
+        self._lines.may_wait = self._may_wait
+        self._lines.tell = channel.warn
         self._view = view = HostView(channel, environ, self._lines)
         self._host = HostRequests(channel.post, make_id)
         self._permission = HostPermission(self._host, state=view.change_state, notice=view.notice)
@@ -83,6 +85,8 @@ class HostServer:
         self.failure: ClewError | None = None
         # Prompts that arrived before the handshake, if one is expected.
         self._early: list[Said] = []
+        # The time limit for writing the last frames.
+        self._leaving: asyncio.Timeout | None = None
         self._is_at_end = False
         # The last handshake; it applies to every session of this channel.
         self._handshake: ControlRequest | None = None
@@ -227,15 +231,22 @@ class HostServer:
     async def _leave(self) -> None:
         """Wait until all frames are written, but only briefly if the process has to end."""
         try:
-            async with asyncio.timeout(LAST_WORDS_S if self._lines.is_stopped else None):
+            most_s = LAST_WORDS_S if self._lines.is_stopped else None
+            async with asyncio.timeout(most_s) as self._leaving:
                 await self._channel.aclose()
         except TimeoutError:
             self._channel.warn("the host stopped reading; the last lines were not delivered")
+
+    def _may_wait(self) -> bool:
+        """Return whether to wait for background tasks: nothing follows a failed turn."""
+        return self._channel.has_reader() and not self._view.is_error
 
     def stop(self, number: int) -> None:
         """Handle a signal: interrupt the turn, keep its work, and end the session."""
         self._lines.is_stopped = True
         self._channel.hurry()
+        if self._leaving is not None:
+            self._leaving.reschedule(asyncio.get_running_loop().time() + LAST_WORDS_S)
         if number in ENDED_BY:
             self._ended_by = number
         self._lines.end()
@@ -255,7 +266,7 @@ class HostServer:
             self._early = []
             line = None if self._is_at_end else await self._channel.receive()
         self._host.leave()
-        self._lines.close(is_heard=self._channel.has_reader())
+        self._lines.close()
 
     def _take(self, line: Incoming, controls: ControlContext, group: asyncio.TaskGroup) -> None:
         match line:
