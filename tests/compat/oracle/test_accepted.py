@@ -5,6 +5,8 @@ from pathlib import Path
 
 from tests.compat.oracle import test_calls, test_service, test_turns
 from tests.compat.oracle.accepted import ACCEPTED, SMALL
+from tests.compat.oracle.check import find_problems
+from tests.compat.oracle.comparison import compare
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "extending" / "compatibility.md"
 USED = {case for cases in ACCEPTED.values() for case in cases}
@@ -32,3 +34,13 @@ def test_each_accepted_difference_belongs_to_a_trial() -> None:
     assert len(names) == len(set(names))
     assert sorted(set(ACCEPTED) - set(names)) == []
     assert all(lines for cases in ACCEPTED.values() for lines in cases.values())
+
+
+def test_a_new_difference_and_one_that_is_gone_are_problems() -> None:
+    found = compare(["exit 0", "file made"], ["exit 1", "file made"])
+    assert found == ["- exit 0", "+ exit 1"]
+    assert find_problems(found, ["+ exit 1", "- exit 0"]) == []
+    assert find_problems(found, ["- exit 0"]) == ["not accepted:  + exit 1"]
+    assert find_problems(found[:1], found) == ["no longer so:  + exit 1"]
+    assert find_problems(["- exit 0"] * 2, ["- exit 0"]) == ["not accepted:  - exit 0"]
+    assert compare(["exit 0", "file made"], ["file made", "exit 0"]) != []

@@ -40,8 +40,6 @@ class Trial:
     environ: Mapping[str, str] = field(default_factory=dict)
     # Without a host: `-p` with these arguments only.
     is_hosted: bool = True
-    # Whether the order of frames and of results counts; in parallel calls, it is a race.
-    is_ordered: bool = True
     # Further processes, with their arguments; "{session}" is the session of the one before.
     later: tuple[tuple[str, ...], ...] = ()
 
