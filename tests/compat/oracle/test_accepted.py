@@ -29,6 +29,7 @@ def test_each_reason_has_a_trial_that_needs_it() -> None:
 
 
 def test_each_accepted_difference_belongs_to_a_trial() -> None:
+    """The names of trials are unique, and each entry has lines."""
     modules = (test_turns, test_calls, test_service)
     names = [name for module in modules for name in module.TRIALS]
     assert len(names) == len(set(names))

@@ -23,6 +23,7 @@ from tests.compat.oracle.trial import (
     control,
     deny,
     hooked,
+    late,
     permit,
     say,
     specific,
@@ -339,7 +340,8 @@ def delegate(*, is_background: bool | None, **last: str) -> Model:
 
     def model(number: int, body: Json) -> Json:
         if "WORKER" in json.dumps(body.get("system", "")):
-            return answer("FOUND", **last)
+            # After the answer of a session that does not wait for it.
+            return late(answer("FOUND", **last), 1.5)
         if "tool_result" in json.dumps(body["messages"]):
             return DONE
         task = call("Agent", description="d", prompt="TASK", subagent_type="worker", **more)
@@ -394,8 +396,8 @@ BACKGROUND = {
         model=started(LATER, AFTER.format("result-2") + "echo ECHOED > later"),
     ),
     "a background command longer than the wait": Trial(
-        args=("-p", "BEGIN", *SKIP, *LINES),
-        is_hosted=False,
+        args=SKIP,
+        steps=(BEGIN,),
         environ=CEILING,
         model=started("sleep 6; echo ECHOED > ended"),
     ),

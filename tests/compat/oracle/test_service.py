@@ -69,7 +69,7 @@ ERRORS = {
     ),
     "a cut stream": Trial(
         steps=(BEGIN,),
-        model=[answer("PART", faults=[{"after_events": 4, "cut": "close"}]), DONE],
+        model=[answer("PART", faults=[{"after_events": 0, "cut": "close"}]), DONE],
     ),
     "an error in a stream": Trial(
         steps=(BEGIN,),
