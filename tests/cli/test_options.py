@@ -96,7 +96,7 @@ def test_a_flag_whose_argument_is_missing_says_what_it_needs(row: FlagRow) -> No
         ("--autocompact 5", "--autocompact 5: must be at least 4,000 tokens"),
         ("--print=yes", "--print accepts no argument (run clew --help for the options)"),
         ("--debug=apis", "--debug apis: expected one of api, tools, hooks, session (did you mean \"api\"?)"),
-        ("--agents []", "--agents []: expected an object that maps names to definitions"),
+        ("--agents []", "--agents []: expected an object that maps agent names to definitions"),
         ("--agents {", "--agents {: invalid JSON: "),
         ("--json-schema none", "--json-schema none: neither JSON nor a JSON file: none: No such file"),
         ("--restricted --permission-mode bypassPermissions", "--restricted and bypassPermissions mode can't be combined"),

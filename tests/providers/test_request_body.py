@@ -148,7 +148,7 @@ def test_what_cannot_be_sent_as_asked_is_said() -> None:
     assert adjusted(model="opus", thinking=Off()) == ("Opus 5.5 always uses thinking",)
     (budget,) = adjusted(model="opus", thinking=ThinkingBudget(tokens=9))
     assert "thinking budget" in budget
-    assert "before its answer" in adjusted(model="sonnet", thinking=Off())[0]
+    assert "thinks between tool calls" in adjusted(model="sonnet", thinking=Off())[0]
     assert len(adjusted(model="claude-3-5-haiku", thinking=Adaptive())) == 1
     (lowered,) = adjusted(model="claude-opus-4-5", effort="max")
     assert all(words in lowered for words in ("Opus 4.5", "effort max", "high"))

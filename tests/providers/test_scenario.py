@@ -127,7 +127,7 @@ def test_a_path_that_leads_nowhere_ends_at_its_last_known_line(place: str) -> No
         ({"content": [{"tool": "a", "input": 1, "input_json": ""}]}, "answers[0].content[0]: input and input_json"),
         ({"text": "a", "faults": [{"cut": "end"}]}, "answers[0].faults[0]: a fault must have exactly one position"),
         ({"text": "a", "faults": [{"at": "headers"}]}, "answers[0].faults[0]: a fault must have exactly one action"),
-        ({"text": "a", "faults": [{"at": "headers", "insert": "x"}]}, "answers[0].faults[0]: before the headers"),
+        ({"text": "a", "faults": [{"at": "headers", "insert": "x"}]}, "answers[0].faults[0]: only stall_s and cut"),
         ({"text": "a", "faults": [{"after_bytes": 1, "insert_base64": "x"}]}, "answers[0].faults[0].insert_base64: not base64"),
         ({"body_base64": "===="}, "answers[0].body_base64: not base64"),
         ({"text": "a", "when": {"user": {"regex": "("}}}, "answers[0].when.user.regex: missing )"),

@@ -90,7 +90,7 @@ def test_a_part_of_an_answer_means_all_of_it_and_odd_words_change_nothing(trip: 
     result = next(e["uuid"] for e in trip.entries if "toolUseResult" in e)
     assert "range: 2 messages" in slash(trip, f"/context exclude {result[:8]}")
     for line, words in (
-        ("/context exclude nowhere", "no message in the context"),
+        ("/context exclude nowhere", "no message ID in the context"),
         ("/context burn it", "exclude FROM [TO]"),
         ("/context restore 7", "edit not found"),
         ("/context exclude a b c", "exclude FROM [TO]"),

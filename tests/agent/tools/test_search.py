@@ -279,7 +279,7 @@ def test_a_share_that_breaks_is_no_empty_answer(tmp_path: Path) -> None:
         return names[0]
 
     assert search.in_parallel(work, [["a"], ["c"], ["d"]]) == ["a", "c", "d"]
-    with pytest.raises(ValueError, match="ended early"):
+    with pytest.raises(ValueError, match="exited unexpectedly"):
         search.in_parallel(work, [["a"], ["b"], ["d"]])
 
 

@@ -178,7 +178,7 @@ def test_a_graft_that_would_be_no_conversation_is_refused(place: Place) -> None:
         [*talk(2), boundary("b", "a2"), summary("s", "b"), *talk(1, first="s", start=3)], OTHER
     )
     assert "begin with a prompt" in place.clew("graft", SESSION, OTHER, uid("a3"), code=2)
-    assert "does not lead" in place.clew("graft", SESSION, OTHER, uid("u1"), code=2)
+    assert "is not an ancestor" in place.clew("graft", SESSION, OTHER, uid("u1"), code=2)
     assert "already contains" in place.clew("graft", SESSION, OTHER, uid("u1"), uid("a1"), code=2)
     assert "'nothing' not found" in place.clew("graft", SESSION, OTHER, "nothing", code=2)
 

@@ -344,7 +344,7 @@ def test_an_agent_in_a_worktree_of_its_own_leaves_the_repository_as_it_is_and_it
         nobodys = clew(tmp_path, server.url, "-p", "/agents merge a0")
         elsewhere = clew(tmp_path, server.url, "-p", f"/agents merge {agent_id}")
         _, line = (
-            (elsewhere.stdout + elsewhere.stderr).strip().split("merge its worktree there: clew ")
+            (elsewhere.stdout + elsewhere.stderr).strip().split("merge its worktree, run: clew ")
         )
         merged = clew(tmp_path, server.url, *shlex.split(line))
     assert "/agents merge ID" in nameless.stdout + nameless.stderr

@@ -217,7 +217,7 @@ def test_rule_16_lines_of_a_subagent_say_so() -> None:
 def test_an_answer_is_written_one_block_a_line() -> None:
     whole = answer()[0]
     whole["message"] = whole["message"] | {"content": whole["message"]["content"] * 2}
-    with pytest.raises(MisuseError, match="one block"):
+    with pytest.raises(MisuseError, match="one content block"):
         place_message(whole, parent_uuid=None, writer=WRITER)
 
 

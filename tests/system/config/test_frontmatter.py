@@ -53,7 +53,7 @@ def test_a_value_is_what_its_writer_meant(lines: list[str], value: Any) -> None:
     [
         (["x:", "  a: 1", " b", "good: 1"], ["2: x: "]),
         (["x:", "\t- a", "good: 1"], ["2: x: "]),
-        (["x:", "  day: 2026-01-01", "good: 1"], ["2: x: a date"]),
+        (["x:", "  day: 2026-01-01", "good: 1"], ["2: x: dates"]),
         (["x:", "  - &a 1", "  - *a", "good: 1"], ["2: x: YAML aliases"]),
         (["x:", f"  - {'[' * 40}", "good: 1"], ["2: x: nested too deep"]),
         (["x:", "  - !!bool maybe", "good: 1"], ["2: x: the YAML tag tag:yaml.org,2002:bool"]),

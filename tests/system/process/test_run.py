@@ -376,7 +376,7 @@ def test_a_watcher_that_dies_before_it_starts_anything_is_an_error_of_the_outsid
             await asyncio.sleep(0)
             assert launcher.living == 1
             os.kill(launcher._keeper, signal.SIGKILL)
-            with pytest.raises(OutsideError, match="watcher"):
+            with pytest.raises(OutsideError, match="watches the command"):
                 await task
             assert (await shell(launcher, "exit 3")).exit.code == 3
 
