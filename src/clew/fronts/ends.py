@@ -9,6 +9,7 @@ import asyncio
 import os
 import select
 import signal
+import stat
 import sys
 
 from clew.core.messages.errors import ClewError, CommandLineError, find_first_error
@@ -72,7 +73,17 @@ def code_of(number: int) -> int:
 
 
 def is_connected(file: int) -> bool:
-    """Return whether a file, pipe, socket or terminal can still be written to."""
+    """Return whether what is written to a file descriptor can still be read.
+
+    False for a closed descriptor, and for a pipe or socket without a reader.
+    """
+    try:
+        mode = os.fstat(file).st_mode
+    except OSError:
+        return False
+    # Not every system can poll terminals.
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return True
     poll = select.poll()
     poll.register(file, 0)
     return poll.poll(0) == []
