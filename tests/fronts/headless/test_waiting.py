@@ -142,7 +142,6 @@ def test_nothing_follows_a_turn_that_failed(tmp_path: Path, output_format: str) 
         assert done.returncode == 1
         assert len(server.requests) == 1
         assert "clew: stopping background tasks: Serve it\n" in done.stderr
-        wait_ended(pid_of(tmp_path, "c"))
 
 
 def test_the_answer_is_printed_though_the_turn_about_the_command_fails(tmp_path: Path) -> None:
