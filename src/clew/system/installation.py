@@ -1,4 +1,4 @@
-"""How clew was installed, and the commands that update it or add an extra's packages.
+"""The installation method of clew, and the commands that update it or add an extra's packages.
 
 Finds the tool that made the environment: uv, pipx, pip, Homebrew and others. Runs none of them.
 """
@@ -19,7 +19,7 @@ from clew.system.files import is_there
 
 
 class Installation(Struct, frozen=True, kw_only=True):
-    """How clew was installed. `command` updates it, or is empty if `advice` says what to do.
+    """The installation method of clew. `command` updates it, or is empty if `advice` says what to do.
 
     `query` asks the installer what it would install, without installing it.
     """

@@ -125,7 +125,7 @@ PERMISSIONS = {
         answers={"can_use_tool": lambda _: None},
         model=[MAKE, DONE],
     ),
-    "nobody can be asked": Trial(steps=(BEGIN,), model=[MAKE, DONE]),
+    "no one can be asked": Trial(steps=(BEGIN,), model=[MAKE, DONE]),
     "a plan": Trial(
         args=(*ASK, "--permission-mode", "plan"),
         steps=(BEGIN,),

@@ -181,9 +181,11 @@ def damaged(examination: Examination) -> DoctorFinding:
             SUBJECT, words, "the session can be resumed as it is; a repair would lose part of it"
         )
     if is_needed(examination):
-        mend = f"run clew sessions repair {session} (the session can also be resumed as it is)"
+        remedy = f"run clew sessions repair {session} (the session can also be resumed as it is)"
         return (
-            make_fault(SUBJECT, words, mend) if examination.errors else note(SUBJECT, words, mend)
+            make_fault(SUBJECT, words, remedy)
+            if examination.errors
+            else note(SUBJECT, words, remedy)
         )
     return note(
         SUBJECT,

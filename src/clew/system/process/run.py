@@ -52,7 +52,7 @@ SETTLE_S = 0.05
 
 
 class FinishedCommand(Struct, frozen=True, kw_only=True):
-    """How a command ended.
+    """The end of a command.
 
     `left` is the number of processes that the command left running, which end with clew.
     `called_off` means that the command was kept and the user ended it from another process.

@@ -66,7 +66,7 @@ SIGNALLED = 128
 
 
 class ProcessExit(Struct, frozen=True, kw_only=True):
-    """How a process ended.
+    """The end of a process.
 
     `code` is the exit code that a shell would report. `signal` is the name of the signal that ended
     the process, if one did.
