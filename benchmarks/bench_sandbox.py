@@ -72,17 +72,15 @@ async def of_hooks(folder: str) -> list[Figure]:
         )  # fmt: skip
         await child.communicate(b"{}")
 
-    one, ten, nap = (
-        hooks(launcher, folder, "true", 1),
-        hooks(launcher, folder, f"sleep {NAP_S}", TEN),
-        hooks(launcher, folder, f"sleep {NAP_S}", 1),
-    )
-    nobody = hooks(launcher, folder, "true", 0)
+    async def fired(command: str, count: int, runs: int) -> float:
+        async with hooks(launcher, folder, command, count) as session_hooks:
+            return await best(lambda: session_hooks.fire("PreToolUse", fields, unheard), runs=runs)
+
     peer_s = await best(bare)
-    hook_s = await best(lambda: one.fire("PreToolUse", fields, unheard))
-    ten_s = await best(lambda: ten.fire("PreToolUse", fields, unheard), runs=5)
-    nap_s = await best(lambda: nap.fire("PreToolUse", fields, unheard), runs=5)
-    none_s = await best(lambda: nobody.fire("PreToolUse", fields, unheard), runs=2000)
+    hook_s = await fired("true", 1, RUNS)
+    ten_s = await fired(f"sleep {NAP_S}", TEN, 5)
+    nap_s = await fired(f"sleep {NAP_S}", 1, 5)
+    none_s = await fired("true", 0, 2000)
     await launcher.aclose()
     return [
         Figure(
