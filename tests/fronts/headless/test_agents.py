@@ -525,7 +525,7 @@ def test_an_agent_in_the_background_ends_the_turn_before_and_begins_one_after(
 def test_a_printed_answer_waits_for_agents_in_the_background(tmp_path: Path) -> None:
     with serving(by_prompt(BACKGROUND), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "go")
-    assert ran.stdout == "gold: True\n"
+    assert ran.stdout == "begun\n\ngold: True\n"
 
 
 def test_a_host_is_idle_only_when_the_agents_are(tmp_path: Path) -> None:

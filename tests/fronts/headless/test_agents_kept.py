@@ -66,7 +66,7 @@ def test_after_a_kill_the_session_knows_what_its_agents_had_done_and_they_contin
     with serving(by_prompt(then), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, "what now")
         assert ran.returncode == 0, ran.stderr
-        assert ran.stdout == "dig: True: True\n"
+        assert ran.stdout == "sent\n\ndig: True: True\n"
         told = json.dumps(server.requests[0].body["messages"])
     assert told.count("<task-notification>") == 2
     assert told.count(CUT_OFF) == 2
@@ -195,7 +195,7 @@ def test_an_agent_of_a_group_continues_in_its_groups_folder(tmp_path: Path) -> N
         }
         with serving(by_prompt(then), strict=True) as server:
             ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, "what now")
-        assert ran.stdout == "dug: True: True\n", ran.stderr
+        assert ran.stdout == "sent\n\ndug: True: True\n", ran.stderr
         assert [path.name for path in alone.parent.rglob("agent-*.jsonl")] == [alone.name]
         assert f"deeper, {to}" in (group / alone.name).read_text("utf-8")
 
@@ -599,7 +599,7 @@ def test_entries_of_named_agents_and_of_their_session_carry_the_team(tmp_path: P
     }
     with serving(by_prompt(then), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, "on")
-    assert ran.stdout == "heard\n", ran.stderr
+    assert ran.stdout == "sent\n\nheard\n", ran.stderr
     assert members(session)[-1] == (team, None)
     assert {(team, "mole")} in of_agents()
 
@@ -739,7 +739,7 @@ def test_a_checkout_that_is_gone_is_told_of_as_that(tmp_path: Path) -> None:
     (work / ".git").rename(tmp_path / "elsewhere")
     assert "was removed and can't be restored: git" in gone_on(tmp_path, agent_id)
     (tmp_path / "elsewhere").rename(work / ".git")
-    assert gone_on(tmp_path, agent_id) == "it went on\n"
+    assert gone_on(tmp_path, agent_id).endswith("\n\nit went on\n")
 
 
 def test_a_merge_that_cannot_take_the_checkout_away_says_that_it_merged(tmp_path: Path) -> None:
@@ -767,7 +767,7 @@ def test_an_agent_goes_on_where_its_project_was_moved_to(tmp_path: Path) -> None
     (new / "config").symlink_to(tmp_path / "config")
     done = clew(new, "http://127.0.0.1:1", "sessions", "relocate", old, str(new / "work"))
     assert done.returncode == 0, done.stderr
-    assert gone_on(new, agent_id) == "it went on\n"
+    assert gone_on(new, agent_id).endswith("\n\nit went on\n")
     (own,) = metas(tmp_path)
     assert json.loads(own.read_bytes())["cwd"] == str(new / "work")
 

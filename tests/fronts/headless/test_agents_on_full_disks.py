@@ -38,7 +38,7 @@ def answered(home: Path, words: str, run: Callable[[str, str], Any]) -> Json:
     """Send the agent a message; return its next request."""
     with serving(by_prompt(plan(words)), strict=True) as server:
         done = run(server.url, f"send {words}")
-        assert (done.returncode, done.stdout) == (0, "heard\n"), done.stderr
+        assert (done.returncode, done.stdout) == (0, "sent\n\nheard\n"), done.stderr
         (body,) = [r.body for r in server.requests if is_of_agent(r.body)]
     return body
 
@@ -172,7 +172,7 @@ def test_what_an_agent_was_told_on_a_full_disk_before_a_crash_it_hears_when_it_c
         killed(host)
     with serving(by_prompt(plan("on")), strict=True) as server:
         done = ran(tmp_path, server.url, command("-p", "--continue", "send on"), **nowhere)
-        assert (done.returncode, done.stdout) == (0, "heard\n"), done.stderr
+        assert (done.returncode, done.stdout) == (0, "sent\n\nheard\n"), done.stderr
         bodies = [request.body for request in server.requests]
     first = told(bodies[0])
     assert "It made 2 tool calls, most recently:\\n- LS .\\n- Bash mkfifo hole; cat hole" in first

@@ -116,7 +116,7 @@ def test_an_end_during_the_last_answer_of_a_program_is_reported_in_another_turn(
     with serving(by_prompt(plan), strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash,Monitor")
         assert told(server.requests[-1].body).count(FAILED) == 1
-    assert (done.returncode, done.stdout) == (0, "I know.\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "begun\n\nI know.\n"), done.stderr
     heard = asked(tmp_path, "--continue")
     assert heard.count(FAILED) == 1
     assert heard.count("Background monitor “Watch it” completed") == 1
@@ -260,7 +260,7 @@ def test_an_agent_that_goes_on_hears_how_its_commands_ended(tmp_path: Path, how:
     for _ in range(2):
         with serving(by_prompt(then), strict=True) as server:
             done = clew(tmp_path, server.url, "-p", "--continue", "and now")
-            assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
+            assert (done.returncode, done.stdout) == (0, "sent\n\nI heard.\n"), done.stderr
             own = [told(r.body) for r in server.requests if is_of_agent(r.body)]
             others = [told(r.body) for r in server.requests if not is_of_agent(r.body)]
         assert own[-1].count(FAILED) == (1 if how == "ends" else 0)

@@ -112,7 +112,7 @@ def test_a_copy_has_the_agents_tasks_and_outputs_that_its_messages_speak_of(
     plan = {**goes_on("mole"), "look": [uses(*looks), {"text": "seen"}]}
     with serving(by_prompt(plan), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "-r", copy.stem, "on")
-        assert ran.stdout == "True\n", ran.stderr
+        assert ran.stdout == "sent\n\nTrue\n", ran.stderr
         ran = clew(tmp_path, server.url, "-p", "-r", copy.stem, "look")
         assert ran.stdout == "seen\n", ran.stderr
         tasks, read = results(server.requests[-1].body)
@@ -143,11 +143,11 @@ def test_a_copy_up_to_a_message_has_what_was_spoken_of_until_then(tmp_path: Path
     at = ("--fork-session", "--resume-session-at", first)
     with serving(by_prompt(goes_on("mole")), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "-r", session.stem, *at, "on")
-        assert ran.stdout == "True\n", ran.stderr
+        assert ran.stdout == "sent\n\nTrue\n", ran.stderr
         newest = max(transcripts(tmp_path), key=lambda path: path.stat().st_mtime_ns)
         assert len(of(newest)) == 2
         ran = clew(tmp_path, server.url, "-p", "-r", newest.stem, "on")
-        assert ran.stdout == "True\n", ran.stderr
+        assert ran.stdout == "sent\n\nTrue\n", ran.stderr
 
 
 @requirement("R172")
@@ -167,7 +167,7 @@ def test_a_graft_brings_the_agents_of_its_part_and_leaves_those_that_are_there(
     plan = {**goes_on("mole"), "look": [look, {"text": "seen"}]}
     with serving(by_prompt(plan), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "-r", target.stem, "on")
-        assert ran.stdout == "True\n", ran.stderr
+        assert ran.stdout == "sent\n\nTrue\n", ran.stderr
         ran = clew(tmp_path, server.url, "-p", "-r", target.stem, "look")
         assert "1\t1" in results(server.requests[-1].body)[0]
     assert all_of(source) == before
@@ -179,7 +179,7 @@ def test_a_graft_leaves_an_agent_that_is_there_as_it_is(tmp_path: Path) -> None:
     (copy,) = set(transcripts(tmp_path)) - {source}
     kept = {path: path.read_bytes() for path in of(copy)}
     with serving(by_prompt(goes_on("mole")), strict=True) as server:
-        assert clew(tmp_path, server.url, "-p", "-r", source.stem, "on").stdout == "True\n"
+        assert clew(tmp_path, server.url, "-p", "-r", source.stem, "on").stdout == "sent\n\nTrue\n"
     (first,) = [e["uuid"] for e in lines(source) if e.get("message", {}).get("content") == "on"]
     done = clew(tmp_path, NOWHERE, "sessions", "graft", copy.stem, source.stem, first, "--json")
     assert json.loads(done.stdout)["agents"] == 0, done
@@ -216,7 +216,7 @@ def test_what_still_works_in_the_original_is_the_originals_and_said_to_be(tmp_pa
             assert ENDED_WITH_CLEW not in said
             (copy,) = set(transcripts(tmp_path)) - {session}
             ran = clew(tmp_path, other.url, "-p", "-r", copy.stem, "on")
-            assert (ran.stdout, ran.stderr) == ("True\n", "")
+            assert (ran.stdout, ran.stderr) == ("sent\n\nTrue\n", "")
             assert told(other.requests[1].body).count("it was working in session") == 1
         host.say("and you")
         assert host.result()["result"] == "I am the original"
@@ -239,7 +239,7 @@ def test_a_checkout_that_two_agents_work_in_is_not_taken_away_by_the_copys(tmp_p
         (tree / "new.txt").touch()
         with serving(by_prompt(plan), strict=True) as server:
             allowed = ("-p", "--allowedTools=Bash", "-r", copy.stem, "on")
-            assert clew(tmp_path, server.url, *allowed).stdout == "True\n"
+            assert clew(tmp_path, server.url, *allowed).stdout == "sent\n\nTrue\n"
         assert tree.is_dir()
         assert not (tree / "new.txt").exists()
 

@@ -107,7 +107,7 @@ def test_after_a_kill_the_session_knows_what_was_left_to_the_background(
     }
     with serving(by_prompt(then), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, "what now")
-        assert (ran.returncode, ran.stdout) == (0, "heard\n"), ran.stderr
+        assert (ran.returncode, ran.stdout) == (0, "sent\n\nheard\n"), ran.stderr
         bodies = [request.body for request in server.requests]
     assert CUT_OFF in json.dumps(bodies[0]["messages"])
     again = next(b for b in bodies if '"go on"' in json.dumps(b["messages"][-1]))

@@ -56,7 +56,7 @@ def test_what_an_agent_was_told_before_a_crash_it_hears_when_it_continues(tmp_pa
     }
     with serving(by_prompt(then), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "--continue", "and now")
-        assert (ran.returncode, ran.stdout) == (0, "heard\n"), ran.stderr
+        assert (ran.returncode, ran.stdout) == (0, "sent\n\nheard\n"), ran.stderr
         bodies = [request.body for request in server.requests]
     assert f"{WAITING}\\n- look left too" in told(bodies[0])
     (again,) = [told(body) for body in bodies if is_of_agent(body)]

@@ -53,7 +53,7 @@ def test_a_run_waits_for_a_command_and_the_model_learns_how_it_ended(
         assert done.returncode == 0, done.stderr
         assert told(server.requests[-1].body).count(FAILED) == 1
     if output_format == "text":
-        assert done.stdout == "I heard.\n"
+        assert done.stdout == "begun\n\nI heard.\n"
         return
     results = [json.loads(line) for line in done.stdout.splitlines()]
     results = [frame for frame in results if frame["type"] == "result"]
@@ -159,7 +159,7 @@ def test_the_first_command_that_ends_is_reported_while_another_runs(tmp_path: Pa
     plan["<task-notification>"].append({"text": "I stopped the server."})
     with serving(by_prompt(plan), strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash")
-    assert (done.returncode, done.stdout) == (0, "I stopped the server.\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "begun\n\nI stopped the server.\n"), done.stderr
 
 
 @pytest.mark.parametrize("output_format", ["text", "stream-json"])

@@ -79,7 +79,7 @@ async def set_up(options: Options) -> int:
     ) as session:
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
-        outcome = await session.parts.hooks.waiting(PrintView(session, quiet=False).emit)
+        outcome = await session.parts.hooks.waiting(PrintView(session, is_text=True).emit)
         for notice in outcome.notices:
             print(f"clew: {notice}", file=sys.stderr)
     return 0
@@ -167,7 +167,7 @@ async def run(options: Options, raw: Raw) -> int:
     ) as session:
         gc.freeze()
         gc.enable()
-        view = PrintView(session, quiet=options.output_format != "text")
+        view = PrintView(session, is_text=options.output_format == "text")
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
         at_work.append(view)
@@ -175,17 +175,19 @@ async def run(options: Options, raw: Raw) -> int:
         prompt = OnePrompt(raw, view, stopping)
         await Driver(session, prompt, view, is_shaped=options.json_schema is not None).run()
         ended, tally = view.ended, view.tally
+        tally.text = view.text
         report = result_of(session, ended, tally, began_s=began_s, before=before)
     for notice in session.parting():
         print(f"clew: {notice}", file=sys.stderr)
-    # In a thread, because signals must be handled even if the output is not being read.
-    try:
-        await asyncio.to_thread(show, ended, tally, report, as_json=options.output_format == "json")
-    except BrokenPipeError:
+    if options.output_format == "json":
+        await view.print(unescape_line(msgspec.json.encode(report)).decode())
+    if view.broken is not None:
         if not stopped_by:
-            raise
+            raise view.broken
         # What could not be written must not be flushed at exit, which would replace the exit code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    elif options.output_format == "text":
+        explain(ended, tally)
     if stopped_by:
         return code_of(stopped_by[0])
     return 1 if session.has_lost_entries else exit_code(ended)
@@ -215,13 +217,8 @@ def tell(words: str) -> None:
     print(f"clew: {words}", file=sys.stderr)
 
 
-def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None:
-    # Flushed, because a signal just before the interpreter exits ends the process at once.
-    if as_json:
-        print(unescape_line(msgspec.json.encode(report)).decode(), flush=True)
-        return
-    if tally.text:
-        print(tally.text, flush=True)
+def explain(ended: TurnEnded, tally: Tally) -> None:
+    """Print what the answer does not say: why the run ended, and which calls were denied."""
     if ended.is_error and ended.message and ended.message not in tally.text:
         print(f"clew: {ended.message}", file=sys.stderr)
     elif ended.is_error and ended.reason.startswith("aborted"):
@@ -264,7 +261,7 @@ def named(tool: str, arguments: Json) -> str:
 class PrintView(FrontView):
     """Collects the data for the result; prints only messages that the user must see."""
 
-    def __init__(self, session: Session, *, quiet: bool) -> None:
+    def __init__(self, session: Session, *, is_text: bool) -> None:
         self.session = session
         self.tally = Tally(session_id=session.session_id)
         self.ended = TurnEnded(reason="completed")
@@ -273,9 +270,11 @@ class PrintView(FrontView):
         # Whether the prompt is in the conversation, or answered without it. From then on a result
         # follows, also while no turn can be interrupted, because the last entries are being saved.
         self.is_begun = False
-        self._quiet = quiet
-        # The answer of the last turn that did not fail.
-        self._answer = ""
+        self._is_text = is_text
+        # The text of the last turn that has one.
+        self.text = ""
+        # Why nothing more can be printed.
+        self.broken: BrokenPipeError | None = None
 
     async def emit(self, event: EngineEvent) -> None:
         match event:
@@ -299,7 +298,7 @@ class PrintView(FrontView):
                     print(f"clew: {mended}", file=sys.stderr)
             case Doubted(is_held=False):
                 print("clew: request sent, but the API may reject it", file=sys.stderr)
-            case Retrying() if not self._quiet:
+            case Retrying() if self._is_text:
                 print(
                     f"clew: {event.failure.message}; retrying in {max(1, event.delay_s):.0f} s",
                     file=sys.stderr,
@@ -307,13 +306,30 @@ class PrintView(FrontView):
 
     async def show(self, outcome: Show, _: Line | None) -> None:
         self.ended, self.is_begun = end_without_turn(outcome, self.tally), True
+        await self._print_answer()
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
         self.was_asked |= cause.order is None
         self.is_begun = True
         self.ended = ended if cause.order is None else end_compaction(ended, self.tally)
-        if not ended.is_error:
-            self._answer = self.tally.text
-        elif self._answer and ended.message and ended.message in self.tally.text:
-            # A later turn, about a background task, failed: its error does not replace the answer.
-            self.tally.text = self._answer
+        await self._print_answer()
+
+    async def _print_answer(self) -> None:
+        """Print the text of the turn that ended, because a turn about a background task may follow."""
+        text, self.tally.text = self.tally.text, ""
+        message = self.ended.message if self.ended.is_error else ""
+        if not text or (self.text and message and message in text):
+            return  # A later turn failed: its error does not replace the answer.
+        if self._is_text:
+            await self.print(f"\n{text}" if self.text else text)
+        self.text = text
+
+    async def print(self, words: str) -> None:
+        """Print to standard output. Signals are handled even if the output is not being read."""
+        if self.broken is not None:
+            return
+        try:
+            # Flushed, because a signal just before the interpreter exits ends the process at once.
+            await asyncio.to_thread(print, words, flush=True)
+        except BrokenPipeError as error:
+            self.broken = error
