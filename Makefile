@@ -70,7 +70,7 @@ compat: $(READY) ## run tests of other projects against clew (SDK=CHECKOUT, NVIM
 	@test -z "$(SDK)" || $(PY) -m pytest -q -c /dev/null --rootdir . -p tests.compat.sdk_plugin --timeout 120 $(SDK)/e2e-tests
 	@test -z "$(NVIM_PLUGIN)" || NVIM_PLUGIN="$(NVIM_PLUGIN)" $(PYTEST) tests/compat/neovim_plugin.py
 
-bench: $(READY) ## measure speed relative to other programs (ONLY=subject)
+bench: $(VENV)/.published ## measure speed relative to other programs (ONLY=subject)
 	@$(PY) -m benchmarks $(ONLY)
 
 soak: $(READY) ## run 10,000 turns in one process (memory and CPU must stay flat)

@@ -28,7 +28,7 @@ def measure(subject: str) -> tuple[list[Figure], bool]:
             print(line(figure), flush=True)
             if figure.met is not None:
                 measured.append(figure)
-    except (AssertionError, LookupError, OSError, RuntimeError, ValueError):
+    except (AssertionError, ImportError, LookupError, OSError, RuntimeError, ValueError):
         # The other benchmarks still run, and the last line names this one.
         traceback.print_exc()
         return measured, False
