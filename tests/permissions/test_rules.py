@@ -27,6 +27,11 @@ def parse(text: str, behavior: str = "deny") -> PermissionRule | RejectedRule:
 DOCUMENTED = [
     ("Bash", "Bash", {"command": "anything at all"}, True),
     ("Bash(*)", "Bash", {"command": "anything"}, True),
+    ("Bash", "Monitor", {"command": "anything"}, True),
+    ("Bas*", "Monitor", {"command": "anything"}, True),
+    ("Bash(npm *)", "Monitor", {"command": "npm test"}, True),
+    ("Monitor", "Monitor", {"command": "anything"}, True),
+    ("Monitor", "Bash", {"command": "anything"}, False),
     ("Bash(npm run build)", "Bash", {"command": "npm run build"}, True),
     ("Bash(npm run build)", "Bash", {"command": "npm run build --watch"}, False),
     ("Bash(npm run test *)", "Bash", {"command": "npm run test"}, True),

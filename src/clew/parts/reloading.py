@@ -101,7 +101,7 @@ class Reloading(Part):
             detects=not ground.options.is_bare,
         )
         new = await self._code.replace(code)
-        self._context.toolbox.gain(tool for tool in new if is_wanted(ground.options, tool))
+        self._context.toolbox.gain(tool for tool in new if is_wanted(ground, tool))
         servers = find_servers(ground.options, standing, self._brought, plugins.servers())
         new_servers, ended, errors = await self._mcp.exchange_plugins(servers)
         return Reloaded(

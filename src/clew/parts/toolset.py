@@ -32,12 +32,13 @@ from clew.system.config.environment import for_programs
 from clew.system.config.settings import read_object
 
 
-def offered_tools(options: Options, extra_tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
+def offered_tools(ground: Ground, extra_tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
     """Return the tools that the session offers, built-in ones and those of its parts.
 
-    Tools that the command line excludes or denies entirely are left out. If the user can't be
-    asked, so are tools that need the user.
+    Tools that the command line excludes, and those that a rule denies entirely, are left out. If
+    the user can't be asked, so are tools that need the user.
     """
+    options = ground.options
     tools = (*outlined_tools(), *extra_tools)
     unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
     if unknown and options.input_format != "stream-json":  # Hosts receive a notice.
@@ -54,15 +55,16 @@ def offered_tools(options: Options, extra_tools: Iterable[Tool[Any]]) -> list[To
         *(
             tool
             for tool in tools
-            if is_wanted(options, tool) and not (is_alone and tool.name in NEED_A_PERSON)
+            if is_wanted(ground, tool) and not (is_alone and tool.name in NEED_A_PERSON)
         ),
     ]
 
 
-def is_wanted(options: Options, tool: Tool[Any]) -> bool:
+def is_wanted(ground: Ground, tool: Tool[Any]) -> bool:
+    options = ground.options
     is_named = options.tools is None or tool.name in options.tools
     is_left = options.lead is None or has(options.lead, tool.name)
-    return is_named and is_left and tool.name not in options.deny
+    return is_named and is_left and not ground.rules.standing.rules.withholds(tool.name)
 
 
 def new_tool_session(

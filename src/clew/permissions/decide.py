@@ -54,7 +54,7 @@ def judge(bench: Bench, request: PermissionRequest) -> list[Finding]:
     """Return every finding about a call, before the mode is applied."""
     name = resolve_tool_name(request.tool)
     tool = tool_of(name)
-    deny_rule = bench.rules.for_tool("deny", name, untrusted=bench.untrusted)
+    deny_rule = bench.rules.for_tool("deny", request.tool, untrusted=bench.untrusted)
     if deny_rule is not None:
         return [whole_tool(request, deny_rule)]
     findings: list[Finding] = []
@@ -62,10 +62,10 @@ def judge(bench: Bench, request: PermissionRequest) -> list[Finding]:
         input_rule = bench.rules.for_input(behavior, name, request.input, untrusted=bench.untrusted)
         if input_rule is not None:
             findings.append(whole_tool(request, input_rule))
-    ask_rule = bench.rules.for_tool("ask", name, untrusted=bench.untrusted)
+    ask_rule = bench.rules.for_tool("ask", request.tool, untrusted=bench.untrusted)
     if ask_rule is not None:
         findings.append(whole_tool(request, ask_rule))
-    allow = bench.rules.for_tool("allow", name, untrusted=True)
+    allow = bench.rules.for_tool("allow", request.tool, untrusted=True)
     return [*findings, *by_family(bench, request, tool, allow)]
 
 

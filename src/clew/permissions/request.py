@@ -181,7 +181,9 @@ TOOLS: dict[str, ToolRow] = {
 }
 
 # Tools with two names. A rule for either name applies to both.
-SAME_TOOL = {"Task": "Agent", "SlashCommand": "Skill", "Monitor": "Bash"}
+SAME_TOOL = {"Task": "Agent", "SlashCommand": "Skill"}
+# Tools that do what another tool does. Its rules apply to them too.
+LIKE_TOOL = {"Monitor": "Bash"}
 
 # Input fields that the ordinary rules of a family judge. `ToolRow(param:value)` may not name them.
 JUDGED_FIELDS = frozenset(
@@ -202,7 +204,8 @@ def tool_of(name: str) -> ToolRow:
 
 
 def resolve_tool_name(name: str) -> str:
-    return SAME_TOOL.get(name, name)
+    name = SAME_TOOL.get(name, name)
+    return LIKE_TOOL.get(name, name)
 
 
 def paths_of(request: PermissionRequest) -> tuple[str, ...] | None:

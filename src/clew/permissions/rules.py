@@ -23,6 +23,7 @@ from clew.permissions.patterns import (
 from clew.permissions.request import (
     JUDGED_FIELDS,
     MCP_PREFIX,
+    SAME_TOOL,
     Family,
     Resolve,
     resolve_tool_name,
@@ -124,9 +125,11 @@ def parse_rule(
     match = RULE.fullmatch(text)
     if match is None:
         return RejectedRule(text=text, what="expected Tool or Tool(content)")
-    tool, content = resolve_tool_name(match[1]), match[2]
+    content = match[2]
     if content is not None and content.strip() in ("", "*"):
         content = None
+    # Denying Monitor does not deny Bash.
+    tool = SAME_TOOL.get(match[1], match[1]) if content is None else resolve_tool_name(match[1])
     kind = kind_of(tool, content, behavior)
     problem = fault_in(tool, content, behavior, kind)
     if problem is not None:
@@ -292,6 +295,13 @@ class RuleSet:
                 return rule
         return None
 
+    def withholds(self, tool: str) -> bool:
+        """Return whether a deny rule names the tool without conditions: then it is not offered."""
+        return any(
+            rule.behavior == "deny" and rule.kind == "tool" and names_tool(rule.tool, tool)
+            for rule in self.rules
+        )
+
     def for_value(
         self, behavior: Behavior, tool: str, kind: Kind, value: str, *, untrusted: bool
     ) -> PermissionRule | None:
@@ -326,6 +336,9 @@ class RuleSet:
 
 def names_tool(pattern: str, tool: str) -> bool:
     if pattern == tool:
+        return True
+    same = resolve_tool_name(tool)
+    if same != tool and names_tool(pattern, same):
         return True
     if "*" in pattern:
         return make_word_regex(pattern).fullmatch(tool) is not None

@@ -137,7 +137,7 @@ async def open_session(
             agents=parts.agents,
             brought=brought,
         )
-        toolbox = Toolbox(offered_tools(options, parts.tools()), ground.began.settings)
+        toolbox = Toolbox(offered_tools(ground, parts.tools()), ground.began.settings)
         tools = new_toolset(ground, thread, toolbox, tool_session, parts.mcp, parts.file_history)
         beginning = prepare_requests(ground, thread, tools, parts)
         requests = requests_of(ground, thread, toolbox, beginning)

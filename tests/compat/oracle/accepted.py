@@ -133,14 +133,6 @@ ACCEPTED: dict[str, dict[str, list[str]]] = {
             "- user replayed text ...",
         ],
     },
-    "the user's settings": {
-        "a rule in settings denies a whole tool": [
-            "-   tools ['Edit', 'Read', 'Write']",
-            "+   tools ['Bash', 'Edit', 'Read', 'Write']",
-            "+ system/permission_denied",
-            '+   denied Bash {"command": "echo ECHOED"}',
-        ],
-    },
     "an unknown option": {
         "an unknown option": [
             "- exit 1",
@@ -327,12 +319,6 @@ ACCEPTED: dict[str, dict[str, list[str]]] = {
     "a background command of -p": {
         "the news of a background task is a frame": [
             "+ user text ECHOED",
-        ],
-    },
-    "a background command of -p, in text form": {
-        "`-p` in text form, and a background command ends after the answer": [
-            "- output DONE",
-            "- output ",
         ],
     },
     "two background commands": {

@@ -43,7 +43,9 @@ def test_the_frames_of_a_session_fit_the_published_schema(tmp_path: Path) -> Non
     done = {"text": "Done.", "times": "always"}
     plan = {"scenario": 1, "answers": [busy, {"content": calls}, done]}
     hook = {"hooks": [{"type": "command", "command": "true"}]}
-    settings = json.dumps({"hooks": {"PreToolUse": [hook]}, "permissions": {"deny": ["Write"]}})
+    settings = json.dumps(
+        {"hooks": {"PreToolUse": [hook]}, "permissions": {"deny": ["Edit(a.txt)"]}}
+    )
     flags = (
         "--include-partial-messages", "--include-hook-events", "--session-mirror",
         "--dangerously-skip-permissions", "--settings", settings,

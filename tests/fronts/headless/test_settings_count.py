@@ -88,6 +88,27 @@ def test_no_mode_and_no_rule_lets_files_outside_be_written(tmp_path: Path) -> No
     assert not (tmp_path / "out.txt").exists()
 
 
+@pytest.mark.parametrize(
+    ("rule", "withheld"),
+    [
+        ("Bash", {"Bash", "Monitor"}),
+        ("Monitor", {"Monitor"}),
+        ("Edit", {"Edit"}),
+        ("Web*", {"WebFetch", "WebSearch"}),
+        ("Bash(npm *)", set()),
+    ],
+)
+def test_tools_that_a_rule_denies_are_not_offered(
+    tmp_path: Path, rule: str, withheld: set[str]
+) -> None:
+    some = {"Bash", "Monitor", "Edit", "Write", "WebFetch", "WebSearch"}
+    with serving(FINE, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "hi", *settings(permissions={"deny": [rule]}))
+        clew(tmp_path, server.url, "-p", "hi", "--disallowedTools", rule)
+    for request in server.requests:
+        assert some - {tool["name"] for tool in request.body["tools"]} == withheld
+
+
 def test_a_restricted_session_runs_no_commands_and_changes_only_the_workspace(
     tmp_path: Path,
 ) -> None:

@@ -69,7 +69,7 @@ DEFINITION: Json = {
 
 
 def is_offered(session: Session) -> bool:
-    return session.rules.standing.rules.for_tool("deny", NAME, untrusted=False) is None
+    return not session.rules.standing.rules.withholds(NAME)
 
 
 async def found(session: Session, arguments: Json) -> tuple[str, bool]:

@@ -25,7 +25,7 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError
 from clew.core.messages.text import wrap_in_tag
 from clew.parts.context import Ground
-from clew.parts.mcp.part import Connected, is_denied
+from clew.parts.mcp.part import Connected
 from clew.parts.mcp.scopes import ServerEntry, ServerListing, settle_entries
 from clew.parts.skills.part import SessionSkills
 from clew.parts.skills.tool import LoadedSkill
@@ -145,7 +145,7 @@ class AgentServers:
         return [
             tool
             for tool in offered
-            if not is_denied(self._rules, tool.name)
+            if not self._rules.standing.rules.withholds(tool.name)
             and not is_named(tool.name, self._spec.disallowed, is_whole_tool=True)
         ]
 

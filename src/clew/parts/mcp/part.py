@@ -36,7 +36,6 @@ from clew.parts.mcp.scopes import (
 )
 from clew.parts.part import Part, PartContext
 from clew.parts.plugins.part import OF_PLUGINS
-from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import CurrentRules
 from clew.system.clock import make_id
 from clew.system.config.environment import Environment
@@ -106,7 +105,9 @@ class Connected(Part):
         """Return whether every call of a tool would be denied; if so, the tool is not offered."""
         ground = self._context.ground
         lead = ground.options.lead
-        return is_denied(ground.rules, name) or (lead is not None and not has(lead, name))
+        return ground.rules.standing.rules.withholds(name) or (
+            lead is not None and not has(lead, name)
+        )
 
     def _made(self, on_change: Callable[[], None], *, defers: bool = True) -> Servers:
         from clew.parts.mcp.asking import ServerQuestions
@@ -368,11 +369,6 @@ def nothing() -> None:
 
 def of_plugins(items: Iterable[Named]) -> tuple[Named, ...]:
     return tuple(item for item in items if item.name.startswith(OF_PLUGINS))
-
-
-def is_denied(rules: SessionRules, name: str) -> bool:
-    """Return whether a rule denies all calls of a tool."""
-    return rules.standing.rules.for_tool("deny", name, untrusted=False) is not None
 
 
 def shown(listing: ServerListing) -> Iterable[Any]:
