@@ -150,7 +150,7 @@ class Rewinding:
         steps, places = [], {}
         if is_there(self._recorder.transcript):
             await self._settled()
-            changes = await asyncio.to_thread(read, self._recorder.transcript)
+            changes = await asyncio.to_thread(read, self._recorder.transcript, self.blobs.home)
             steps, places = changes.steps, changes.places
         targets = []
         for message in self._story.history:

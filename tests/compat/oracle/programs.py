@@ -227,7 +227,7 @@ def observe(which: Which, trial: Trial, folder: Path) -> Observed:
     home, work = folder / "home", folder / "work"
     config = home / "config"
     for made in (config, work):
-        made.mkdir(parents=True)
+        made.mkdir(parents=True, exist_ok=True)
     observed = Observed(which=which, work=work, is_hosted=trial.is_hosted)
     trusted = {
         "hasCompletedOnboarding": True,

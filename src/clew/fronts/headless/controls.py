@@ -262,7 +262,7 @@ async def rewind_files(context: ControlContext, fields: Json) -> Json:
         "filesChanged": [change.path for change in changes],
         "insertions": sum(change.insertions for change in changes),
         "deletions": sum(change.deletions for change in changes),
-        "skippedLinks": [],
+        **({} if is_dry else {"skippedLinks": 0}),
     }
 
 

@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from clew.core.json_object import Json, object_of, text_of
 from clew.core.messages.encoding import decode_object
-from clew.record.rewind.changes import ABSENT, FileState, PathChange
+from clew.record.rewind.changes import FileState, PathChange
 from clew.record.rewind.disk import Blobs
+from clew.record.rewind.others import state_of_backup
 from clew.record.rewind.restore import steps_of
 from clew.record.transcript.files import Files
 from clew.record.transcript.paths import get_backup_dir
@@ -75,21 +76,9 @@ class PromptBackups:
         for name, backup in backups.items():
             path = os.path.join(self._cwd, name)
             if type(backup) is dict:
-                copied = self._state_of(backup)
+                copied = state_of_backup(self._folder, backup)
                 now = states.get(path, copied)
                 self._files[path] = _File(backup=backup, copied=copied, now=now)
-
-    def _state_of(self, backup: Json) -> FileState:
-        """Return the state that an existing copy has; absent if there was no file."""
-        name = backup.get("backupFileName")
-        if type(name) is not str or name != os.path.basename(name):
-            return ABSENT
-        try:
-            data = (self._folder / name).read_bytes()
-            mode = (self._folder / name).stat().st_mode & 0o7777
-        except OSError:
-            return FileState(kind="unkept")
-        return FileState(kind="file", sha256=sha256(data).hexdigest(), size=len(data), mode=mode)
 
     def note(
         self, prompts: Sequence[str], changes: Sequence[PathChange], at: str

@@ -29,11 +29,13 @@ from clew.record.rewind.changes import (
     to_redo,
 )
 from clew.record.rewind.disk import Blobs, CannotRestoreError, bring_about, read_state, take_away
+from clew.record.rewind.others import NO_COPY, OtherHistory, steps_of_others
 from clew.record.transcript.entries import encode
 from clew.record.transcript.files import OPEN_ELSEWHERE
 from clew.record.transcript.load import load
 from clew.record.transcript.loaded import LoadedSession
 from clew.record.transcript.log import Log
+from clew.record.transcript.paths import get_backup_dir
 from clew.record.transcript.policy import NOBODY
 from clew.record.transcript.source import TranscriptSource
 from clew.system.clock import get_timestamp
@@ -48,12 +50,18 @@ _RESULT = b'"tool_use_id"'
 
 
 class RecordedChanges(Struct, frozen=True, kw_only=True):
-    """The file changes in a transcript; `places` maps UUIDs to offsets in the transcript."""
+    """The file changes in a transcript; `places` maps UUIDs to offsets in the transcript.
+
+    `steps` include the changes that another program recorded in `others`; `copies` are the files
+    with the contents that it saved, by hash.
+    """
 
     steps: list[ChangeStep]
     places: dict[str, int]
     kinds: dict[str, str]
     unread: int
+    others: OtherHistory
+    copies: dict[str, Path]
 
 
 def tells_of_changes(path: Path) -> bool:
@@ -69,8 +77,12 @@ def tells_of_changes(path: Path) -> bool:
         os.close(fd)
 
 
-def read(path: Path) -> RecordedChanges:
-    """Read the recorded changes of a session. Raise `OSError` only if the file is unreadable."""
+def read(path: Path, home: Path | None = None) -> RecordedChanges:
+    """Read the recorded changes of a session. Raise `OSError` only if the file is unreadable.
+
+    Changes that another program recorded are included if `home`, the config home, is given.
+    """
+    others = OtherHistory()
     changes: list[tuple[int, dict[str, Any]]] = []
     results: dict[tuple[str, str], int] = {}
     places: dict[str, int] = {}
@@ -86,6 +98,7 @@ def read(path: Path) -> RecordedChanges:
                 continue
             if type(entry) is not dict:
                 continue
+            others.add(entry, at)
             if entry.get("type") == "file-change":
                 changes.append((at, entry))
             elif type(uuid := entry.get("uuid")) is str:
@@ -97,11 +110,19 @@ def read(path: Path) -> RecordedChanges:
         os.close(fd)
     steps = [step_of(line, at, results) for at, line in changes]
     valid_steps = [step for step in steps if step is not None]
+    unread += len(steps) - len(valid_steps)
+    copies: dict[str, Path] = {}
+    if home is not None:
+        folder = get_backup_dir(home, path.stem)
+        found, copies = steps_of_others(others, places, valid_steps, folder)
+        valid_steps += found
     return RecordedChanges(
         steps=sorted(valid_steps, key=lambda step: (step.since, step.at)),
         places=places,
         kinds=kinds,
-        unread=unread + len(steps) - len(valid_steps),
+        unread=unread,
+        others=others,
+        copies=copies,
     )
 
 
@@ -167,7 +188,7 @@ def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool
 
     If `uuid` is `start`, the session is rewound to its beginning.
     """
-    story = read(path)
+    story = read(path, blobs.home)
     loaded = load(path, reads_all=True)
     if uuid == START:
         place, leaf = -1, None
@@ -197,7 +218,7 @@ def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool
 
 def plan_redo(path: Path, blobs: Blobs) -> RestorePlan:
     """Plan to undo the latest rewind."""
-    story = read(path)
+    story = read(path, blobs.home)
     step = to_redo(story.steps)
     if step is None or step.rewind is None:
         raise SessionError(f"{path.stem}: {NO_REWIND}")
@@ -220,7 +241,10 @@ _NO_FILES: Json = {"changes": (), "foreign": (), "lost": ()}
 
 
 def _files_at(story: RecordedChanges, place: int, blobs: Blobs) -> Json:
-    report = _files(story, compute_wanted_states(story.steps, place), blobs)
+    wanted = compute_wanted_states(story.steps, place)
+    report = _files(story, wanted, blobs)
+    unrecorded = [path for path in story.others.unrecorded(place) if path not in wanted]
+    report["lost"] += tuple((path, NO_COPY) for path in unrecorded)
     omitted_count = sum(step.more for step in story.steps if step.since > place)
     if omitted_count:
         report["lost"] += (
@@ -242,6 +266,8 @@ def _files(story: RecordedChanges, wanted: dict[str, FileState], blobs: Blobs) -
         now = read_state(path, blobs)
         if now.same(then):
             continue
+        if then.sha256 in story.copies and blobs.get(then.sha256) is None:
+            blobs.put(story.copies[then.sha256].read_bytes())
         why = _why_lost(then, blobs)
         if why:
             lost.append((path, why))
