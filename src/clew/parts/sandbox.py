@@ -31,7 +31,7 @@ from clew.permissions.rules import (
     parse_rule,
 )
 from clew.permissions.session_rules import CurrentRules
-from clew.system.config.environment import freeze
+from clew.system.config.environment import AGENT_VARIABLES, freeze
 from clew.system.config.flags import is_feature_on
 from clew.system.config.git_guard import WITHOUT_FETCHING, doubting, with_git_settings
 from clew.system.files import is_folder
@@ -67,7 +67,7 @@ VARIABLES = frozenset(
         "TZ",
         "COLUMNS",
         "LINES",
-        "CLEW",
+        *AGENT_VARIABLES,
         "CI",
         "GIT_EDITOR",
         # These select git's repository. Without them, git would use a different repository than

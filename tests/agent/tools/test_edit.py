@@ -213,6 +213,7 @@ def test_write_creates_with_folders_under_the_umask(workshop: Workshop) -> None:
         "filePath": str(path),
         "content": "x\ny\n",
         "structuredPatch": [],
+        "userModified": False,
         "originalFile": None,
     }
     again = workshop.use(Write(), file_path="new/folder/b.sh", content="z")

@@ -428,7 +428,7 @@ def test_a_command_that_becomes_a_prompt_is_reported(tmp_path: Path, refuses: bo
         "command_name": "greet",
         "command_args": "Ann",
     }
-    assert (told["command_source"], told["prompt"]) == ("project", "/greet Ann")
+    assert (told["command_source"], told["prompt"]) == ("projectSettings", "/greet Ann")
     if refuses:
         assert messages == []
         assert "blocked by a hook: no" in done.stdout + done.stderr

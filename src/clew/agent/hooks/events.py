@@ -132,7 +132,7 @@ EVENTS: tuple[Event, ...] = (
             "expansion_type": "slash_command",
             "command_name": "example",
             "command_args": "",
-            "command_source": "project",
+            "command_source": "projectSettings",
             "prompt": "/example",
         },
     ),

@@ -27,7 +27,7 @@ from clew.agent.hooks.handlers import (
 from clew.agent.hooks.output import Ran, make_verdict, read_async_s, without_async_line
 from clew.agent.hooks.reach import HookError, Reach
 from clew.core.json_object import Json
-from clew.system.config.environment import for_programs
+from clew.system.config.environment import AGENT_VARIABLES, for_programs
 from clew.system.files import is_folder
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import hold_data, run
@@ -69,7 +69,12 @@ async def run_command(
     allowed_variables = {
         name: own_variables[name] for name in handler.allowed_variables if name in own_variables
     }
-    environment = {**for_programs(own_variables), **allowed_variables, **variables, "CLEW": "1"}
+    environment = {
+        **for_programs(own_variables),
+        **allowed_variables,
+        **variables,
+        **AGENT_VARIABLES,
+    }
     if reach.env_file is not None and hook.event.name in WITH_ENV_FILE:
         reach.env_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         reach.env_file.touch(0o600)

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from clew.agent.tasks.lines import LineOutput
 from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask
@@ -183,4 +184,12 @@ class Monitor(Tool[MonitorInput]):
         task.is_persistent = arguments.persistent
         watched.append(task)
         await task.wait(FIRST_LOOK_S)
-        return report_start(task, file_of(ctx, task_id), "", ctx)
+        started = report_start(task, file_of(ctx, task_id), "", ctx)
+        if started.is_error:
+            return started
+        of_monitor = {
+            "taskId": task_id,
+            "timeoutMs": timeout_ms or 0,
+            "persistent": arguments.persistent,
+        }
+        return replace(started, tool_use_result=started.tool_use_result | of_monitor)

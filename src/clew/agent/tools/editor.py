@@ -22,6 +22,7 @@ from clew.agent.tools.base import ToolContext, ToolOutcome, ToolSession
 from clew.agent.tools.editor_client import Buffers, RemoteTerminal, TerminalOutput
 from clew.agent.tools.files import crlf, decode
 from clew.agent.tools.shell_script import find_shell, quote_text
+from clew.system.config.environment import AGENT_VARIABLES
 from clew.system.files import is_folder, is_there, read_content
 
 Run: TypeAlias = Callable[[BoundCall, ToolContext], Awaitable[ToolOutcome]]
@@ -140,7 +141,7 @@ async def in_terminal(
         output = await terminal.run(
             line_of(command, ctx.session.shell.env_file, report),
             cwd=ctx.session.cwd,
-            env={"CLEW": "1", "GIT_EDITOR": "true"},
+            env={**AGENT_VARIABLES, "GIT_EDITOR": "true"},
             timeout_s=timeout_s,
             most_bytes=most_bytes,
             on_start=begun,

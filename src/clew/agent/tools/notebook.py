@@ -52,9 +52,10 @@ class Cell(Struct, frozen=True, kw_only=True):
             else []
         )
 
-    def described(self) -> Json:
+    def described(self, language: str) -> Json:
         """Return a description of the cell, for programs; images are only in the content."""
-        return {"cellType": self.kind, "cell_id": self.id, "source": self.source}
+        of_code = {"language": language} if self.kind == "code" else {}
+        return {"cellType": self.kind, "cell_id": self.id, "source": self.source, **of_code}
 
 
 class Notebook(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, Too
 from clew.agent.tools.edit import encode_text
 from clew.agent.tools.files import FileText, decode
 from clew.agent.tools.patch import diff_texts
+from clew.agent.tools.write import read_original
 from clew.core.json_object import Json
 from clew.core.messages.text import format_count, unescape_like
 
@@ -72,6 +73,8 @@ class NotebookEdit(Tool[NotebookEditInput]):
                 "language": notebook.language,
                 "edit_mode": arguments.edit_mode,
                 "notebook_path": str(path),
+                "original_file": read_original(text.text),
+                "updated_file": read_original(after),
                 "structuredPatch": diff_texts(text.text, after),
             },
             display=f"{words} cell {cell.id}",

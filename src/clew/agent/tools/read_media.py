@@ -135,7 +135,7 @@ async def read_notebook(
             "type": "notebook",
             "file": {
                 "filePath": str(path),
-                "cells": [cell.described() for cell in cells[:shown_count]],
+                "cells": [cell.described(notebook.language) for cell in cells[:shown_count]],
             },
         },
         display=format_count(shown_count, "cell"),

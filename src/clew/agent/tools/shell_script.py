@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clew.agent.tools.base import ShellInput, ToolContext, ToolError
+from clew.system.config.environment import AGENT_VARIABLES
 from clew.system.files import is_folder, is_there
 from clew.system.process.programs import find_own_program
 from clew.system.process.run import FinishedCommand, hold_data
@@ -41,7 +42,7 @@ def make_environment(ctx: ToolContext) -> dict[str, str]:
     variables = {
         k: v for k, v in ctx.session.shell.environment.items() if k not in ("CDPATH", "PWD")
     }
-    return {**variables, "CLEW": "1", "GIT_EDITOR": "true"}
+    return {**variables, **AGENT_VARIABLES, "GIT_EDITOR": "true"}
 
 
 def compose_first_lines(ctx: ToolContext) -> str:

@@ -114,6 +114,7 @@ def outcome(
         "content": content,
         "structuredPatch": patch,
         "originalFile": None if before is None else read_original(before),
+        "userModified": False,
     }
 
 

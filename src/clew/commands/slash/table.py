@@ -85,6 +85,10 @@ async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     return outcome
 
 
+# The names that hooks know for the origins of commands.
+SOURCES = {"user": "userSettings", "project": "projectSettings", "managed": "policySettings"}
+
+
 async def kept_back(
     session: Session, command: SlashCommand[Session], typed: Typed, raw: Raw
 ) -> str:
@@ -93,7 +97,7 @@ async def kept_back(
         "expansion_type": "mcp_prompt" if command.expands == "mcp" else "slash_command",
         "command_name": command.name,
         "command_args": typed.arguments,
-        "command_source": command.expands,
+        "command_source": SOURCES.get(command.expands, command.expands),
         "prompt": raw.text,
     }
     outcome = await session.parts.hooks.aside("UserPromptExpansion", fields)

@@ -18,7 +18,7 @@ from clew.core.catalog.models import (
     Model,
     find_price,
 )
-from clew.core.json_object import object_of, text_of
+from clew.core.json_object import Json, object_of, text_of
 from clew.core.messages.text import SYNTHETIC_MODEL
 from clew.core.messages.views import Usage
 from clew.core.normalize.tokens import estimate_message_tokens
@@ -41,6 +41,23 @@ class TokenCounts(Struct, frozen=True, kw_only=True):
     cache_write_5m: int = 0
     cache_write_1h: int = 0
     web_searches: int = 0
+
+    def as_usage(self) -> Json:
+        """Return the counts in the format of a response's usage."""
+        return {
+            "input_tokens": self.input,
+            "output_tokens": self.output,
+            "cache_read_input_tokens": self.cache_read,
+            "cache_creation_input_tokens": self.cache_write_5m + self.cache_write_1h,
+            "cache_creation": {
+                "ephemeral_5m_input_tokens": self.cache_write_5m,
+                "ephemeral_1h_input_tokens": self.cache_write_1h,
+            },
+            "server_tool_use": {
+                "web_search_requests": self.web_searches,
+                "web_fetch_requests": 0,
+            },
+        }
 
     @property
     def prompt(self) -> int:

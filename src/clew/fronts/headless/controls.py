@@ -18,7 +18,7 @@ from clew.core.messages.errors import ClewError, MisuseError
 from clew.core.wire import ControlRequest
 from clew.fronts.headless import servers, window
 from clew.fronts.headless.framing import list_agents, list_commands
-from clew.fronts.headless.result import cost_of, usage_of
+from clew.fronts.headless.result import cost_of
 from clew.fronts.headless.session_controls import (
     ControlContext,
     ControlHandler,
@@ -322,7 +322,7 @@ async def get_session_cost(context: ControlContext, _: Json) -> Json:
     warmer = context.session.model_access.cache.warmer
     return {
         "total_cost_usd": cost_of(ledger.total),
-        "usage": usage_of(ledger.total),
+        "usage": ledger.total.tokens.as_usage(),
         "modelUsage": describe_model_usage(ledger, context.session.model_access.speaking.catalog),
         "cacheMisses": [miss.as_json() for miss in context.session.model_access.cache.misses],
         **({} if warmer is None else {"cacheWarming": warmer.as_json()}),

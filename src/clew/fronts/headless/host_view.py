@@ -24,6 +24,7 @@ from clew.core import wire
 from clew.core.input import Show, TypedCommand, parse
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
+from clew.core.ledger.spending import TokenCounts
 from clew.core.wire import Said
 from clew.fronts.drive import Cause, FrontInput, FrontView, Line, News, Next
 from clew.fronts.headless import framing as task_frames
@@ -35,7 +36,6 @@ from clew.fronts.headless.result import (
     find_error,
     make_result,
     result_of,
-    usage_of,
 )
 from clew.fronts.headless.suggesting import Suggestions
 from clew.session.session import Session
@@ -362,7 +362,7 @@ class HostView(FrontView):
                 self._framing.tally,
                 uuid=make_id(),
                 duration_ms=0,
-                usage=usage_of(Spend()),
+                usage=TokenCounts().as_usage(),
                 cost_usd=0.0,
                 model_usage={},
             )

@@ -147,21 +147,6 @@ def cost_of(spend: Spend) -> float | None:
     return float(spend.usd) if spend.is_complete else None
 
 
-def usage_of(spend: Spend) -> Json:
-    tokens = spend.tokens
-    return {
-        "input_tokens": tokens.input,
-        "output_tokens": tokens.output,
-        "cache_read_input_tokens": tokens.cache_read,
-        "cache_creation_input_tokens": tokens.cache_write_5m + tokens.cache_write_1h,
-        "cache_creation": {
-            "ephemeral_5m_input_tokens": tokens.cache_write_5m,
-            "ephemeral_1h_input_tokens": tokens.cache_write_1h,
-        },
-        "server_tool_use": {"web_search_requests": tokens.web_searches},
-    }
-
-
 def result_of(
     session: Session, ended: TurnEnded, tally: Tally, *, began_s: float, before: Spend
 ) -> Json:
@@ -177,7 +162,7 @@ def result_of(
         tally,
         uuid=make_id(),
         duration_ms=round((time.monotonic() - began_s) * 1000),
-        usage=usage_of(ledger.in_turns - before),
+        usage=(ledger.in_turns - before).tokens.as_usage(),
         cost_usd=cost_of(ledger.total),
         model_usage=describe_model_usage(ledger, session.model_access.speaking.catalog),
     ) | describe_shipped(session)

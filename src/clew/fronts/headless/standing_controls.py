@@ -206,13 +206,13 @@ def count_work(session: Session) -> Json:
 async def get_usage(context: ControlContext, _: Json) -> Json:
     session = context.session
     from clew.core.ledger.totals import describe_model_usage
-    from clew.fronts.headless.result import cost_of, usage_of
+    from clew.fronts.headless.result import cost_of
 
     ledger, state = session.ledger(), session.costs.spending.state
     return {
         "session": {
             "total_cost_usd": cost_of(ledger.total),
-            "usage": usage_of(ledger.total),
+            "usage": ledger.total.tokens.as_usage(),
             "modelUsage": describe_model_usage(ledger, session.model_access.speaking.catalog),
             "duration_api_ms": round(state.api_ms),
             **count_work(session),

@@ -157,6 +157,7 @@ def launched(agent: Subagent, prompt: str) -> ToolOutcome:
             "status": "async_launched",
             "agentId": birth.agent_id,
             "agentType": birth.spec.name,
+            "resolvedModel": birth.model.id,
             "description": birth.description,
             "prompt": prompt,
             "outputFile": str(agent.recorder.transcript),
@@ -190,6 +191,8 @@ def answered(agent: Subagent, task: BackgroundTask, prompt: str) -> ToolOutcome:
             "totalToolUseCount": usage.tool_uses,
             "totalTokens": usage.tokens,
             "totalDurationMs": task.duration_ms,
+            "resolvedModel": birth.model.id,
+            "usage": agent.spending.spent.tokens.as_usage() | {"service_tier": None},
         },
         display=f"{ending.status}, {format_count(usage.tool_uses, 'tool use')}",
     )

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from clew.agent.tasks.notice import SCHEDULE as KIND
 from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
+from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.parts.schedules import cron
 from clew.parts.schedules.cron import Cron, format_span
@@ -228,6 +229,25 @@ class Board:
         return f"{head}\n{prompt}"
 
 
+def describe_job(item: ScheduledItem) -> Json:
+    """Describe a schedule for programs."""
+    return {
+        "id": item.id,
+        "cron": item.wish.expression,
+        "humanSchedule": item.wish.rhythm(),
+        "prompt": item.wish.prompt,
+        "recurring": item.wish.times != 1,
+        "durable": False,
+        **next_run(item),
+    }
+
+
+def next_run(item: ScheduledItem) -> Json:
+    if item.next_at is None:
+        return {}
+    return {"nextFireAt": round(item.next_at.timestamp() * 1000)}
+
+
 def format_schedule(item: ScheduledItem, spent: float) -> str:
     """Return a one-line description of a schedule for the user."""
     when = f"next {item.next_at:%H:%M}" if item.next_at else "ending"
@@ -291,6 +311,8 @@ class ScheduleCron(Tool[ScheduleCronInput]):
                 "id": item.id,
                 "humanSchedule": item.wish.rhythm(),
                 "recurring": item.wish.times != 1,
+                "durable": False,
+                **next_run(item),
                 **({} if item.wish.times == 1 else {"maxAgeMs": MAX_AGE_MS}),
             },
             display=text,
@@ -333,7 +355,7 @@ class ScheduleList(Tool[ScheduleListInput]):
         ]
         return ToolOutcome(
             content="\n".join(lines) or "No schedules.",
-            tool_use_result={"jobs": [item.id for item in self._board.running()]},
+            tool_use_result={"jobs": [describe_job(item) for item in self._board.running()]},
             display=f"{len(lines)} scheduled",
         )
 
@@ -361,4 +383,8 @@ class ScheduleDelete(Tool[ScheduleDeleteInput]):
             ids = ", ".join(item.id for item in self._board.running()) or "none"
             raise ToolError(f"Schedule {arguments.id} not found; existing schedules: {ids}.")
         await self._board.stop(item)
-        return ToolOutcome(content=f"Deleted schedule {item.id}.", display=f"deleted {item.id}")
+        return ToolOutcome(
+            content=f"Deleted schedule {item.id}.",
+            tool_use_result={"id": item.id},
+            display=f"deleted {item.id}",
+        )

@@ -281,6 +281,10 @@ class Environment(Struct, frozen=True, kw_only=True):
 KEYS = ("api_key", "auth_token", "custom_headers", "store_token", "remote_token")
 
 
+# How a program learns that an agent runs it.
+AGENT_VARIABLES = {"CLEW": "1", "AI_AGENT": "clew"}
+
+
 def for_programs(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for programs that tools start.
 
