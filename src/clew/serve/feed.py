@@ -28,9 +28,17 @@ class Subscriber:
         # Frames for streams, and their payloads for WebSockets.
         self._frames: deque[tuple[bytes, Json | None]] = deque(maxlen=MOST_WAITING)
         self._changed = asyncio.Event()
+        # Whether the log may have changed since it was last read.
+        self._has_news = True
 
     def wake(self) -> None:
+        self._has_news = True
         self._changed.set()
+
+    def take_news(self) -> bool:
+        """Return whether the log may have changed since the last call."""
+        has_news, self._has_news = self._has_news, False
+        return has_news
 
     def pass_on(self, frame: bytes, payload: Json | None) -> None:
         self._frames.append((frame, payload))

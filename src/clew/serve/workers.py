@@ -16,7 +16,7 @@ from clew.serve.access import bearer_of
 from clew.serve.database import Database, Transaction
 from clew.serve.feed import Feed
 from clew.serve.frames import delivery_frame, ephemeral_frame, now_ms, sent_event
-from clew.serve.log import RefusedError
+from clew.serve.log import RefusedError, SentEvent, StoredEvent
 from clew.serve.requests import (
     EVENTS_MAX_BYTES,
     list_in,
@@ -114,16 +114,7 @@ class WorkerRoutes:
                 passing.append(payload)
             elif payload["type"] != "keep_alive":
                 durable.append(sent_event(payload))
-        append = partial(
-            log.append_events,
-            session=session,
-            source="worker",
-            events=durable,
-            by="worker",
-            epoch=epoch,
-            now_ms=now_ms(),
-        )
-        stored = await self._database.write(append)
+        stored = await self._store(session, epoch, durable)
         for payload in passing:
             self._feed.pass_on(session, ephemeral_frame(payload), payload)
         return JSONResponse(
@@ -134,6 +125,25 @@ class WorkerRoutes:
                 ],
             }
         )
+
+    async def _store(
+        self, session: str, epoch: object, events: list[SentEvent]
+    ) -> list[StoredEvent]:
+        if not events:
+            # Frames of a growing answer are not stored: no commit, and viewers have nothing to read.
+            require = partial(log.require_epoch, session=session, epoch=epoch)
+            await self._database.look(require)
+            return []
+        append = partial(
+            log.append_events,
+            session=session,
+            source="worker",
+            events=events,
+            by="worker",
+            epoch=epoch,
+            now_ms=now_ms(),
+        )
+        return await self._database.write(append)
 
     async def _deliver(self, session: str, _token: str, request: Request) -> Response:
         body = await parse_object(request)

@@ -85,6 +85,7 @@ class WebPages:
         return [
             Route("/", asset, methods=["GET"]),
             Route("/web/{name}", asset, methods=["GET"]),
+            Route("/web/{folder}/{name}", asset, methods=["GET"]),
             Route("/v1/web/me", for_device(self._me, "view"), methods=["GET"]),
             Route("/v1/web/sessions", for_device(self._list, "view"), methods=["GET"]),
             Route(one + "/events", for_device(self._read_page, "view"), methods=["GET"]),
@@ -235,10 +236,18 @@ class WebPages:
         subscriber = self._feed.open(session, device.id)
         self._note_presence(session, device.name, 1)
         sent: dict[str, Any] = {}
-        listed_at, sent_at = -LIST_S, time.monotonic()
+        listed_at, read_at, sent_at = -LIST_S, -LIST_S, time.monotonic()
+        is_behind = True
         try:
             while not subscriber.is_closed:
-                frames = subscriber.take()
+                frames, has_news = subscriber.take(), subscriber.take_news() or is_behind
+                if frames and not has_news and time.monotonic() - read_at < LIST_S:
+                    # Only an answer grows; the log has nothing new.
+                    sent_at = time.monotonic()
+                    yield b"".join(frames)
+                    await subscriber.wait(LIST_S)
+                    continue
+                read_at = time.monotonic()
                 # The log has no events of a session from the shelf.
                 logged = "" if shelf is not None else session
                 read = partial(self._read_news, token=token, session=logged, after=after)
@@ -265,6 +274,7 @@ class WebPages:
                 if frames:
                     sent_at = time.monotonic()
                     yield b"".join(frames)
+                is_behind = news.count == PAGE or shelf is not None
                 if news.count < PAGE:
                     await subscriber.wait(LIST_S if shelf is None else FILE_S)
         finally:

@@ -13,7 +13,6 @@ const page = { sessions: [], view: null, hits: null, more: {} };
 
 async function begin() {
 	applyTheme(localStorage.getItem('theme') ?? '');
-	registerWorker();
 	await loadDevice();
 	const given = new URLSearchParams(location.hash.slice(1));
 	if (given.has('pair')) {
@@ -45,7 +44,8 @@ async function isKnown() {
 }
 
 function registerWorker() {
-	if (!navigator.serviceWorker || !window.isSecureContext) return;
+	if (page.isRegistered || !navigator.serviceWorker || !window.isSecureContext) return;
+	page.isRegistered = true;
 	const policy = globalThis.trustedTypes?.createPolicy('clew', { createScriptURL: () => '/web/worker.js' });
 	navigator.serviceWorker.register(policy ? policy.createScriptURL('') : '/web/worker.js', { scope: '/' }).catch(() => {});
 	setTimeout(() => navigator.serviceWorker.controller?.postMessage('keep'), 10_000);
@@ -86,6 +86,7 @@ function mark() {
 }
 
 function showPairing(problem = '') {
+	registerWorker();
 	document.title = 'Pair this browser · clew';
 	const code = h('input', { type: 'text', id: 'code', autocomplete: 'off', autocapitalize: 'characters', spellcheck: 'false', placeholder: 'ABCD-EFGH-…', 'aria-describedby': 'problem' });
 	const name = h('input', { type: 'text', id: 'name', value: nameThisBrowser(), autocomplete: 'off' });
@@ -129,21 +130,27 @@ function enter() {
 			h('span', { class: 'space' }), page.extra = h('span'), iconButton('sun', 'Switch between light and dark', () => switchTheme()), iconButton('more', 'This browser', () => showDevice())),
 		h('div', { class: 'search' }, icon('search'), page.search), page.results);
 	refill(app, page.list, page.place);
-	ask('GET', '/v1/web/me').then((me) => {
-		if (!me.has_shelf) {
-			page.more.drawSide = drawShares;
-			page.view?.refresh();
-			return;
-		}
+	addEventListener('hashchange', route);
+	addEventListener('keydown', pressed);
+	// What the user opens is requested and drawn first.
+	route().then(offerActions);
+}
+
+/** Offer the actions that this server supports. */
+async function offerActions() {
+	registerWorker();
+	const me = await ask('GET', '/v1/web/me').catch((error) => error);
+	if (me instanceof Refusal) {
+		if (me.isPassing) setTimeout(offerActions, 3000);
+		return;
+	}
+	if (me.has_shelf) {
 		Object.assign(page.more, { drawPromptMenu, drawSide });
 		page.hasShelf = true;
 		page.extra.append(drawStart());
 		drawList();
-		page.view?.refresh();
-	}).catch(() => {});
-	addEventListener('hashchange', route);
-	addEventListener('keydown', pressed);
-	route();
+	} else page.more.drawSide = drawShares;
+	page.view?.refresh();
 }
 
 function switchTheme() {
@@ -153,7 +160,7 @@ function switchTheme() {
 	say(next ? `${next} colors` : 'System colors');
 }
 
-function route() {
+async function route() {
 	const id = /^#\/s\/([0-9a-f-]{36})$/.exec(location.hash)?.[1];
 	if (page.view?.id === id && id) return;
 	page.view?.close();
@@ -166,7 +173,8 @@ function route() {
 	if (id) {
 		page.view = new SessionView(id, Object.assign(page.more, { listed, changed, leave: () => { location.hash = '#/'; }, refused }));
 		refill(page.place, page.view.element);
-		page.view.open();
+		drawList();
+		await page.view.open();
 	} else {
 		document.title = 'Sessions · clew';
 		refill(page.place, h('main', { class: 'empty', id: 'main' }, mark(), h('p', null, 'Select a session'), h('p', { class: 'quiet' }, h('kbd', null, 'j'), ' ', h('kbd', null, 'k'), ' to move, ', h('kbd', null, '/'), ' to search')));
@@ -175,7 +183,8 @@ function route() {
 			state: (state, why) => { if (state === 'refused') refused(new Refusal(401, why)); drawList(); },
 		});
 	}
-	if (!page.sessions.length) ask('GET', '/v1/web/sessions').then((found) => openSessions(found.data)).then(listed).catch(() => {});
+	// The stream of an open session sends the list, too.
+	if (!page.sessions.length && !page.view?.stream) ask('GET', '/v1/web/sessions').then((found) => openSessions(found.data)).then(listed).catch(() => {});
 	drawList();
 }
 
@@ -194,7 +203,11 @@ function changed(session) {
 	const at = page.sessions.findIndex((known) => known.session_id === session.session_id);
 	if (at < 0) return;
 	page.sessions[at] = { ...page.sessions[at], ...session };
-	drawList();
+	// Events can follow each other faster than frames.
+	page.drawing ??= requestAnimationFrame(() => {
+		page.drawing = null;
+		drawList();
+	});
 }
 
 function waitingCount() {

@@ -303,10 +303,10 @@ export class SessionView {
 		return this.about.connection_status === 'connected';
 	}
 
-	/** Draw everything again, because more actions are available now. */
+	/** Draw prompts and the side panel again, because more actions are available now. */
 	refresh() {
 		this.sideKey = '';
-		this.scroller.update(this.model.items);
+		this.scroller.update(this.model.items.filter((item) => item.kind === 'prompt'));
 		this.showAll();
 	}
 
