@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.record.exchange.pages import STYLE
-from clew.serve.web.assets import POLICY, list_assets
+from clew.serve.web.assets import POLICY, list_assets, strip
 from clew.serve.web.lists import describe_question
 from tests.serve.served import Served, served
 
@@ -88,16 +88,23 @@ async def test_the_files_are_confined_and_sent_once(tmp_path: Path) -> None:
         assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert headers["content-security-policy"] == POLICY
         assert headers["x-content-type-options"] == "nosniff"
-        names = re.findall(rb'"/web/([\w.-]+)"', body)
-        assert len(names) > 8
-        for name in names:
-            status, headers, _ = await get(f"{server.url}/web/{name.decode()}")
-            assert status == 200, name
-            url = f"{server.url}/web/{name.decode()}"
+        paths = re.findall(r'"(/web/[\w./-]+)"', body.decode())
+        assert len(paths) > 8
+        for path in paths:
+            url, name = server.url + path, path.rpartition("/")[2]
+            status, headers, _ = await get(url)
+            assert status == 200, path
+            # The path of a script or style contains a hash, so it is never requested again.
+            is_kept = name.endswith((".js", ".css"))
+            assert path.count("/") == (3 if is_kept else 2)
+            assert ("immutable" in headers["cache-control"]) is is_kept
             assert (await get(url, **{"if-none-match": headers["etag"]}))[0] == 304
             _, packed, data = await get(url, **{"accept-encoding": "gzip"})
             assert packed.get("content-encoding") == "gzip"
-            assert gzip.decompress(data) == list_assets()[name.decode()][0]
+            assert gzip.decompress(data) == list_assets()[name][0]
+        # The path of another version is answered, but not kept.
+        _, headers, _ = await get(f"{server.url}/web/0123456789abcdef/main.js")
+        assert headers["cache-control"] == "no-cache"
         assert (await get(server.url + "/web/..%2fassets.py"))[0] == 404
         # Nothing that belongs to somebody is among the files.
         for path in ("/v1/web/me", "/v1/web/sessions", "/v1/web/stream", "/v1/web/search?q=ab"):
@@ -105,6 +112,11 @@ async def test_the_files_are_confined_and_sent_once(tmp_path: Path) -> None:
         foreign = {"origin": "https://evil.example", "authorization": f"Bearer {server.token}"}
         assert (await get(server.url + "/v1/web/sessions", **foreign))[0] == 403
         assert (await get(server.url + "/", host="evil.example"))[0] == 421
+
+
+def test_scripts_lose_comments_and_indentation_but_no_line() -> None:
+    source = b"// One.\n\n/**\n * Two.\n */\nconst a = '// three'; // four\n\tcall(a);\n\t\t// Five.\n"
+    assert strip(source) == b"\n\n\n\n\nconst a = '// three'; // four\ncall(a);\n\n"
 
 
 async def test_sessions_that_wait_come_first_and_say_for_what(tmp_path: Path) -> None:
@@ -161,6 +173,36 @@ async def test_the_stream_tells_events_answers_and_the_list(tmp_path: Path) -> N
         assert listed[0]["session_id"] == session
         status, _ = await server.ask("GET", f"/v1/web/stream?session={uuid.uuid4()}")
         assert status == 404
+
+
+async def test_a_growing_answer_is_passed_on_and_changes_nothing_else(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        session = await add_session(server, said("one"))
+        base = f"/v1/code/sessions/{session}"
+        _, given = await server.ask("POST", f"{base}/bridge", {})
+        before = (await server.ask("GET", base))[1]["session"]
+
+        async def send(words: str, epoch: object) -> int:
+            delta = {"type": "stream_event", "uuid": "d", "event": {"text": words}}
+            events = [{"payload": delta, "ephemeral": True}]
+            body = {"worker_epoch": epoch, "events": events}
+            path = f"{base}/worker/events"
+            return (await server.ask("POST", path, body, token=given["worker_jwt"]))[0]
+
+        # An event, what the page is told of the session, and two parts of an answer.
+        path = f"/v1/web/stream?session={session}&after=0"
+        reading = asyncio.create_task(server.frames(path, 7))
+        while not reading.done():
+            assert await send("part", given["worker_epoch"]) == 200
+        frames = await reading
+        kinds = ["payload" in f and f.get("event_type") for f in frames if isinstance(f, dict)]
+        assert kinds.count("stream_event") >= 2
+        # The page would draw everything again for each change of the session.
+        told = [f for f in frames if isinstance(f, dict) and "updated_at" in f]
+        assert len(told) == 1
+        assert (await server.ask("GET", base))[1]["session"]["updated_at"] == before["updated_at"]
+        # Another worker has taken over.
+        assert await send("late", given["worker_epoch"] - 1) == 409
 
 
 async def test_words_are_found_in_prompts_answers_and_commands(tmp_path: Path) -> None:

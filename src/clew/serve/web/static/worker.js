@@ -1,11 +1,21 @@
 // Caches the page's own files for offline use. Contents of sessions are never cached here.
 
 const SHELF = 'clew-page';
-const FILES = ['/', ...['tokens.css', 'app.css', 'main.js', 'dom.js', 'net.js', 'seal.js', 'session.js', 'transcript.js', 'rows.js', 'cards.js', 'composer.js', 'markdown.js', 'code.js', 'scroller.js', 'local.js', 'share.js', 'icon.svg', 'app.webmanifest'].map((name) => `/web/${name}`)];
 
-self.addEventListener('install', (event) => {
-	event.waitUntil(caches.open(SHELF).then((cache) => cache.addAll(FILES)).then(() => self.skipWaiting()));
-});
+/** Cache the page and the files that it names, and drop those of other versions. */
+async function keep() {
+	const cache = await caches.open(SHELF);
+	const page = await fetch('/', { cache: 'no-cache' });
+	const text = await page.clone().text();
+	const files = [...new Set([...text.matchAll(/"(\/web\/[^"]+)"/g)].map((found) => found[1]))];
+	const kept = new Set((await cache.keys()).map((request) => new URL(request.url).pathname));
+	// The names of scripts and styles contain a hash; icons may have changed.
+	await cache.addAll(files.filter((name) => !kept.has(name) || name.split('/').length < 4));
+	await cache.put('/', page);
+	for (const name of kept) if (name !== '/' && !files.includes(name)) await cache.delete(name);
+}
+
+self.addEventListener('install', (event) => event.waitUntil(keep().then(() => self.skipWaiting())));
 
 self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
 
@@ -22,5 +32,5 @@ self.addEventListener('fetch', (event) => {
 
 // The page requests this when it is idle, so that the cached files are those that it runs.
 self.addEventListener('message', (event) => {
-	if (event.data === 'keep') event.waitUntil(caches.open(SHELF).then((cache) => cache.addAll(FILES)));
+	if (event.data === 'keep') event.waitUntil(keep());
 });
