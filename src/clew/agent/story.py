@@ -36,6 +36,8 @@ class Story:
         # Increases when the history is replaced instead of extended.
         self.revision = 0
         self._listeners: list[Callable[[History], None]] = []
+        # Called after a rewind with the IDs of the messages that left and joined the conversation.
+        self.rewind_watchers: list[Callable[[list[str], list[str]], object]] = []
         # The number of entries ever added; it also rises when the history gets shorter.
         self.said = len(self.history)
         self._before: list[History] = []
@@ -89,6 +91,15 @@ class Story:
         self.revision += 1
         for listener in self._listeners:
             listener(self.history)
+
+    def rewind(self, messages: Sequence[Json]) -> None:
+        """Continue from another place, and tell which messages are no longer or again in use."""
+        before = list_message_ids(self.history)
+        self.become(messages)
+        after = list_message_ids(self.history)
+        left, joined = set(before) - set(after), set(after) - set(before)
+        for tell in self.rewind_watchers:
+            tell([i for i in before if i in left], [i for i in after if i in joined])
 
     def edit(self, edits: Edits) -> None:
         """Set the edits that apply from the next request on; the history does not change."""
@@ -169,3 +180,8 @@ class Story:
 
     async def durable(self) -> Saved:
         return await self.recorder.durable()
+
+
+def list_message_ids(history: History) -> list[str]:
+    """Return the IDs of prompts, results and responses."""
+    return [str(entry["uuid"]) for entry in history if entry.get("type") in ("user", "assistant")]

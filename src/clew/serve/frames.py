@@ -20,6 +20,7 @@ VIEWER_REQUESTS: Mapping[str, str] = {
     "get_context_usage": "view",
     "interrupt": "answer",
     "cancel_async_message": "prompt",
+    "rewind_conversation": "prompt",
     "stop_task": "prompt",
     "background_tasks": "prompt",
     "set_model": "prompt",

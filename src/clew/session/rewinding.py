@@ -222,7 +222,7 @@ class Rewinding:
         if planned.conversation:
             loaded = await asyncio.to_thread(load, self._recorder.transcript)
             self._recorder.resume(loaded)
-            self._story.become(loaded.messages)
+            self._story.rewind(loaded.messages)
             todos = find_last_todos(loaded.messages)
             self._session.costs.spending.change(TodosSet(todos=todos))
             self._session.tools.take_up(todos)

@@ -27,6 +27,8 @@ CHOICE: Json = {
         ({"subtype": "set_permission_mode", "mode": "bypassPermissions"}, "auto", False),
         ({"subtype": "set_permission_mode", "mode": "unheard-of"}, "bypassPermissions", False),
         ({"subtype": "set_permission_mode"}, "unheard-of", False),
+        ({"subtype": "rewind_conversation"}, "default", True),
+        ({"subtype": "rewind_files"}, "default", False),
         ({"subtype": "mcp_set_servers"}, "default", False),
         ({"subtype": "apply_flag_settings"}, "default", False),
         ({}, "default", False),

@@ -120,6 +120,52 @@ def test_a_session_on_a_screen_is_shared_with_viewers(tmp_path: Path) -> None:
         assert [e["origin"].get("device") for e in prompts] == [None, "owner", None]
 
 
+def test_a_rewind_reaches_the_screen_and_the_viewers(tmp_path: Path) -> None:
+    with serving(ANSWER) as model, Yard(tmp_path, model.url) as yard:
+        env = environ_of(yard)
+        with OnScreen(tmp_path, model.url, "--remote", env=env, columns=110, rows=40) as screen:
+            screen.expect("follow it with")
+            yard.session = re.findall(r"session (\S+) at", screen.text)[-1]
+            viewer = yard.viewer()
+            sent = {}
+            for words in ("first", "second", "third"):
+                viewer.type(words)
+                frame = viewer.event(lambda p, w=words: p["type"] == "user" and w in str(p))
+                sent[words] = frame["uuid"]
+                viewer.result()
+            screen.expect_rest()
+            # The user of the terminal rewinds.
+            screen.type(f"/rewind {sent['third']} conversation\r")
+            frame = viewer.event(lambda p: p.get("subtype") == "rewound")
+            assert frame["removed"][0] == sent["third"]
+            assert (len(frame["removed"]), frame["restored"]) == (2, [])
+            screen.expect("Undo with /rewind redo")
+            screen.type("\x15/rewind redo\r")
+            again = viewer.event(lambda p: p.get("subtype") == "rewound")
+            assert (again["removed"], again["restored"]) == ([], frame["removed"])
+            # A viewer rewinds. The prompt is not put into the box of this terminal.
+            request = {"subtype": "rewind_conversation", "message_uuid": sent["second"]}
+            asked = {"type": "control_request", "request_id": "r1", "request": request}
+            send(yard, asked)
+            frame = viewer.event(lambda p: p.get("subtype") == "rewound")
+            assert frame["removed"][0] == sent["second"]
+            assert len(frame["removed"]) == 4
+            screen.expect("Remote: owner requested rewind_conversation")
+            screen.expect("The conversation now ends before “second”")
+            send(yard, asked | {"request_id": "r2"})
+            said = viewer.event(lambda p: p.get("response", {}).get("request_id") == "r2")
+            assert "no longer contains this prompt" in said["response"]["error"]
+            screen.type("after\r")
+            viewer.event(lambda p: p["type"] == "user" and "after" in str(p))
+            viewer.result()
+            told = str(model.requests[-1].body["messages"])
+            assert "first" in told
+            assert "after" in told
+            assert "second" not in told
+            screen.type("\x04")
+            assert screen.end() == 0
+
+
 def test_a_viewer_that_cannot_answer_leaves_the_question_on_the_screen(tmp_path: Path) -> None:
     plan = calls(*(("Bash", {"command": f"touch made-{n}"}) for n in range(2)))
     with serving(plan) as model, Yard(tmp_path, model.url) as yard:

@@ -249,6 +249,50 @@ def test_the_page_lives_through_a_killed_server_and_a_killed_machine(
         desk.close()
 
 
+def test_a_session_on_a_server_is_rewound_for_everyone(browser: "Browser", tmp_path: Path) -> None:
+    slow = {"text": "One. " * 200, "send": {"events_per_s": 20}}
+    answers = [{"text": f"Answer {number}."} for number in range(3)]
+    plan = {"scenario": 1, "answers": [*answers, slow]}
+    with serving(plan) as model, Yard(tmp_path, model.url) as yard:
+        yard.worker("--name", "Back")
+        desk, phone = Screen(browser, "desk"), Screen(browser, "phone")
+        for screen in (desk, phone):
+            screen.use_token(yard.url, yard.token)
+            screen.open_session("Back")
+        for number, prompt in enumerate(("keep", "drop")):
+            desk.prompt(prompt)
+            desk.wait_text(".said", f"Answer {number}.")
+            phone.wait_text(".said", f"Answer {number}.")
+        desk.page.click(".prompt:has-text('drop') button[aria-label=More]")
+        desk.wait_text("dialog", "files do not change")
+        desk.page.click("dialog button.primary")
+        for screen in (desk, phone):
+            screen.wait_text(".notice", "Rewound by owner")
+            assert screen.texts(".typed") == ["keep"]
+            assert screen.texts(".said") == ["Answer 0."]
+        # Who rewound can edit the prompt; others keep what they are typing.
+        assert desk.page.input_value(".composer textarea") == "drop"
+        assert phone.page.input_value(".composer textarea") == ""
+        phone.prompt("instead")
+        desk.wait_text(".said", "Answer 2.")
+        assert "drop" not in str(model.requests[-1].body["messages"])
+        assert "keep" in str(model.requests[-1].body["messages"])
+        phone.page.reload()
+        phone.wait_text(".said", "Answer 2.")
+        assert phone.texts(".typed") == ["keep", "instead"]
+        assert "drop" in str(yard.entries())
+        # While a turn runs, the machine refuses, and the conversation stays.
+        desk.page.fill(".composer textarea", "")
+        desk.prompt("more")
+        desk.wait_text(".live", "One. One.")
+        desk.page.click(".prompt:has-text('instead') button[aria-label=More]")
+        desk.page.click("dialog button.primary")
+        desk.wait_text(".toast", "a turn is running")
+        assert desk.texts(".typed") == ["keep", "instead", "more"]
+        for screen in (desk, phone):
+            screen.close()
+
+
 HOSTILE = (
     "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'>\n\n"
     "[link](javascript:window.hit=3) ![image](https://evil.example/i.png) "

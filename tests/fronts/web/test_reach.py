@@ -129,6 +129,34 @@ def test_ten_thousand_entries_open_at_the_end_and_scroll_to_the_first(
         phone.close()
 
 
+def test_messages_that_a_rewind_removed_are_shown_on_no_page(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    with Yard(tmp_path, "http://127.0.0.1:9") as yard:
+        worker = Worker(yard, "Rewound")
+        kept, gone, back = [asked("Kept"), *fill(30)], fill(400), [asked("Back"), said("Restored")]
+        worker.send(*kept, *back, *gone)
+
+        def rewind(removed: list[dict[str, Any]], restored: list[dict[str, Any]]) -> None:
+            lists = {"removed": removed, "restored": restored}
+            uuids = {name: [e["uuid"] for e in events] for name, events in lists.items()}
+            worker.send({"type": "system", "subtype": "rewound", "uuid": str(uuid.uuid4()), **uuids})
+
+        rewind([*back, *gone], [])
+        rewind([], back)
+        screen = Screen(browser, "desk")
+        screen.use_token(yard.url, yard.token)
+        screen.open_session("Rewound")
+        # The last pages contain nothing that is still part of the conversation.
+        screen.wait_text(".said", "Restored")
+        screen.page.evaluate("document.querySelector('.scroller').scrollTop = 0")
+        screen.wait_text(".typed", "Kept")
+        prompts = [e for e in kept if isinstance(e["message"]["content"], str)]
+        shown = [*(e["message"]["content"] for e in prompts if e["type"] == "user"), "Back"]
+        assert screen.texts(".typed") == shown
+        screen.close()
+
+
 def test_everything_can_be_done_with_keys(browser: "Browser", tmp_path: Path) -> None:
     plan = calls(("Bash", {"command": "touch made"}), ("Bash", {"command": "touch other"}))
     with serving(plan) as model, Yard(tmp_path, model.url) as yard:

@@ -227,6 +227,7 @@ class HostView(FrontView):
         )
         session.parts.tasks.watchers.append(self._task)
         session.rules.mode_watchers.append(self.tell_mode)
+        session.story.rewind_watchers.append(self.tell_rewind)
         for task in session.parts.tasks.running:
             # A task that the user kept running in an earlier session.
             self._task(task, "began")
@@ -239,9 +240,10 @@ class HostView(FrontView):
             self._suggestions = Suggestions(session, self._channel.post)
 
     def unwatch(self) -> None:
-        """Stop reporting tasks and modes of a session that continues without this view."""
+        """Stop reporting tasks, modes and rewinds of a session that continues without this view."""
         self.session.parts.tasks.watchers.remove(self._task)
         self.session.rules.mode_watchers.remove(self.tell_mode)
+        self.session.story.rewind_watchers.remove(self.tell_rewind)
 
     async def close(self) -> None:
         """Finish or drop a pending suggestion.
@@ -404,6 +406,13 @@ class HostView(FrontView):
     def tell_mode(self, mode: str) -> None:
         """Report a change of the permission mode."""
         self._channel.post(self._framing.system("status", status=None, permissionMode=mode))
+
+    def tell_rewind(self, removed: list[str], restored: list[str]) -> None:
+        """Report which messages are no longer, and which are again, part of the conversation."""
+        frame = self._framing.system(
+            "rewound", content="The conversation was rewound", removed=removed, restored=restored
+        )
+        self._channel.post(frame)
 
     def change_state(self, state: wire.State) -> None:
         """Send the state to hosts that asked for it, in a frame marked as not for display."""

@@ -115,7 +115,7 @@ class PrintLines:
                 self._writer.line(f"error: {payload.get('result') or payload.get('subtype')}")
             case "result":
                 self._writer.ring()
-            case "system" if payload.get("subtype") == "informational":
+            case "system" if payload.get("subtype") in ("informational", "rewound"):
                 self._writer.line(str(payload.get("content")))
             case "control_request" if about.get("source") == "worker":
                 self._writer.line(describe_question(object_of(payload.get("request"))))

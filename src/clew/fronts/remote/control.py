@@ -189,7 +189,11 @@ class SharedView(FrontView):
         await self._here.show(outcome, line)
 
     async def rewound(self, rewound: Rewound, line: Line | None) -> None:
-        await self._here.rewound(rewound, line)
+        if line is not None and line.origin is not None:
+            # A viewer edits the prompt, not the user of this terminal.
+            await self._here.show(Show(text=rewound.text), line)
+        else:
+            await self._here.rewound(rewound, line)
 
     async def pick(self, pick: Pick, line: Line | None) -> Line | None:
         return await self._here.pick(pick, line)

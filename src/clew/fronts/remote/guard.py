@@ -15,6 +15,7 @@ HARMLESS = frozenset(
     {
         "interrupt", "mcp_status", "get_context_usage", "cancel_async_message", "stop_task",
         "background_tasks", "set_model", "set_max_thinking_tokens", "rename_session", "end_session",
+        "rewind_conversation",
     }
 )  # fmt: skip
 # Modes, the strictest first: a viewer can only select one before the current mode.

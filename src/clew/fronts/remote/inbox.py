@@ -27,6 +27,7 @@ from clew.system.config.settings import read_text
 TOO_LATE = "A remote answer arrived too late: its question is no longer open."
 # Requests that only read, and leave no line in the transcript.
 SILENT = frozenset({"initialize", "mcp_status", "get_context_usage"})
+NOT_THERE = "the conversation no longer contains this prompt; it was rewound or compacted"
 UNNAMED = "the message has no UUID"
 # How much of a viewer's error is recorded.
 SHOWN_CHARACTERS = 200
@@ -191,7 +192,7 @@ class ViewerInbox:
             Said(
                 content=said.content,
                 uuid=known,
-                origin={"kind": "human", "via": REMOTE, "device": sender},
+                origin=make_origin(sender),
                 # Slash commands and file mentions in it are plain text.
                 is_verbatim=True,
             )
@@ -199,7 +200,10 @@ class ViewerInbox:
 
     def _take_request(self, seq: int, said: ControlRequest, refusal: str, sender: str) -> None:
         refusal = (
-            refusal or check_request(said.fields, self._end.session.mode) or self._end.check(said)
+            refusal
+            or check_request(said.fields, self._end.session.mode)
+            or self._check_rewind(said)
+            or self._end.check(said)
         )
         answer = wire.make_refusal(said.request_id, refusal, code="not_allowed")
         if name_frame(self._session_id, answer) in self._outbox.known:
@@ -213,12 +217,35 @@ class ViewerInbox:
         if said.subtype not in SILENT:
             self._note_act(sender, f"requested {said.subtype}", request_id=said.request_id)
         self._unsettled[said.request_id] = seq
+        if said.subtype == "rewind_conversation":
+            self._rewind(said, sender)
+            return
         if said.subtype == "cancel_async_message":
             self._unwanted[said.request_id] = str(said.fields.get("message_uuid"))
         fields = strip_request(said.fields)
         self._end.take(
             ControlRequest(request_id=said.request_id, subtype=said.subtype, fields=fields)
         )
+
+    def _check_rewind(self, said: ControlRequest) -> str:
+        """Return why the session can't be rewound now; empty if it can, or for other requests."""
+        if said.subtype != "rewind_conversation":
+            return ""
+        session, prompt = self._end.session, said.fields.get("message_uuid")
+        if session.conversation.is_running:
+            return "a turn is running; stop it first"
+        is_known = any(entry.get("uuid") == prompt for entry in session.story.history)
+        return "" if is_known else NOT_THERE
+
+    def _rewind(self, said: ControlRequest, sender: str) -> None:
+        """Queue a rewind like a prompt, so that no turn runs while it is carried out."""
+        line = f"/rewind {said.fields['message_uuid']} conversation"
+        self._end.take(Said(content=line, origin=make_origin(sender)))
+        self._put(wire.make_success(said.request_id, {}))
+
+
+def make_origin(sender: str) -> Json:
+    return {"kind": "human", "via": REMOTE, "device": sender}
 
 
 def name_frame(session_id: str, frame: Json) -> str:

@@ -166,6 +166,9 @@ class SharedSession(BridgeEnd):
 
     def take(self, incoming: Incoming) -> None:
         match incoming:
+            case Said() if incoming.typed is not None:
+                # A command that this machine made of a viewer's request.
+                self._desk.receive(Line(raw=Raw(text=incoming.typed), origin=incoming.origin))
             case Said():
                 text = replace_unprintable(words_of(incoming.content), mark="?")
                 sender = str((incoming.origin or {}).get("device") or "a viewer")

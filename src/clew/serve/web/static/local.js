@@ -1,4 +1,4 @@
-// Features that only `clew web` offers: new sessions, forks and the tree of branches.
+// Rewinds, and what only `clew web` offers: new sessions, forks and the tree of branches.
 
 import { h, iconButton, put, refill, visible } from './dom.js';
 import { ask } from './net.js';
@@ -21,17 +21,23 @@ async function fork(view, uuid, before) {
 	}
 }
 
-/** Return a prompt's button, which forks the session at that prompt. */
-export function drawPromptMenu(view, item) {
-	if (!view.can('start')) return null;
-	const choose = (before) => () => {
-		dialog.close();
-		fork(view, item.id, before);
-	};
+/** Return a prompt's button, which rewinds the session to that prompt or, with `forks`, forks it. */
+export function drawPromptMenu(view, item, forks) {
+	const canFork = forks && view.can('start');
+	const canRewind = view.can('prompt') && view.about.origin !== 'file' && view.about.read_only !== true;
+	if (!canFork && !canRewind) return null;
 	let dialog;
+	const button = (words, act, kind) => h('button', { type: 'button', class: kind, onclick: () => { dialog.close(); act(); } }, words);
+	const rewind = () => {
+		view.editing = item;
+		view.request('rewind_conversation', { message_uuid: item.id });
+	};
 	return iconButton('more', 'More', () => {
-		dialog = openDialog('Fork at this prompt', h('p', { class: 'quiet' }, 'This session does not change. The fork is a copy up to this point.'),
-			h('div', { class: 'actions' }, h('button', { type: 'button', class: 'primary', onclick: choose(true) }, 'Edit and resend the prompt'), h('button', { type: 'button', onclick: choose(false) }, 'Continue after its answer')));
+		dialog = openDialog('Go back to this prompt',
+			canFork && [h('p', { class: 'quiet' }, 'A fork is a copy of the session up to this point. This session does not change.'),
+				h('div', { class: 'actions' }, button('Edit and resend the prompt', () => fork(view, item.id, true), 'primary'), button('Continue after its answer', () => fork(view, item.id, false)))],
+			canRewind && [h('p', { class: 'quiet' }, 'A rewind removes this prompt, and everything after it, from the conversation. The transcript keeps all of it, and files do not change.'),
+				h('div', { class: 'actions' }, button('Rewind and edit the prompt', rewind, canFork ? null : 'primary'))]);
 	}, { class: 'icon-button row-menu' });
 }
 

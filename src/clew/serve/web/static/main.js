@@ -144,8 +144,9 @@ async function offerActions() {
 		if (me.isPassing) setTimeout(offerActions, 3000);
 		return;
 	}
+	page.more.drawPromptMenu = (view, item) => drawPromptMenu(view, item, me.has_shelf);
 	if (me.has_shelf) {
-		Object.assign(page.more, { drawPromptMenu, drawSide });
+		page.more.drawSide = drawSide;
 		page.hasShelf = true;
 		page.extra.append(drawStart());
 		drawList();

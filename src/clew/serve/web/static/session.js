@@ -100,7 +100,8 @@ export class SessionView {
 		this.first = page.first;
 		this.isWhole = this.model.isWhole = !page.more;
 		for (const about of page.questions) this.model.take(about);
-		for (const about of page.events) this.model.take(about);
+		this.model.noteRewinds(page.events);
+		for (const about of page.events) if (!this.model.hasLeft(about)) this.model.take(about);
 		this.model.changed.clear();
 		this.scroller.append(this.model.items);
 		this.shown = this.model.items.length;
@@ -142,6 +143,8 @@ export class SessionView {
 			this.shown += items.length;
 			this.scroller.prepend(items);
 			this.showSide();
+			// All of this page may have left the conversation.
+			if (!items.length) this.scroller.later();
 		} catch {
 			// The next scroll tries again.
 		} finally {
@@ -154,6 +157,11 @@ export class SessionView {
 	take(name, value) {
 		switch (name) {
 			case 'event': {
+				if (value.payload?.subtype === 'rewound') {
+					if (value.payload.removed?.includes(this.editing?.id)) this.composer.take(this.editing.text);
+					this.open();
+					return;
+				}
 				const before = this.model.questions.size;
 				this.model.take(value);
 				this.settled(value);

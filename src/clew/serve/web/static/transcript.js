@@ -29,6 +29,28 @@ export class Transcript {
 		this.notes = [];
 		this.changed = new Set();
 		this.number = 0;
+		// Whether the message with an ID has left the conversation, by the newest rewind.
+		this.left = new Map();
+		this.isCut = false;
+	}
+
+	/** Note which messages of a page of events, and of older ones, have left the conversation. */
+	noteRewinds(events) {
+		const older = new Map(this.left);
+		for (const { payload } of events) {
+			if (payload?.subtype !== 'rewound' || payload.type !== 'system') continue;
+			for (const uuid of payload.removed ?? []) this.left.set(uuid, true);
+			for (const uuid of payload.restored ?? []) this.left.set(uuid, false);
+		}
+		for (const [uuid, is] of older) this.left.set(uuid, is);
+	}
+
+	/** Return whether an event left the conversation. Events without a message follow the last one. */
+	hasLeft({ payload, by }) {
+		if (payload?.request?.subtype === 'rewind_conversation') this.rewinder = by;
+		if (payload?.subtype === 'rewound') this.isCut = false;
+		else if ((payload?.type === 'user' || payload?.type === 'assistant') && !payload.parent_tool_use_id) this.isCut = this.left.get(payload.uuid) === true;
+		return this.isCut;
 	}
 
 	/** Apply an event. Changed items are added to `changed`, new ones to the end of `items`. */
@@ -208,6 +230,8 @@ export class Transcript {
 		const window = Math.max(0, ...models.map((model) => model.contextWindow ?? 0));
 		if (window) this.window = window;
 		if (payload.is_error && payload.result) this.push({ kind: 'notice', text: payload.result, level: 'error', at });
+		// A command, such as a rewind, is no turn.
+		if (payload.num_turns === 0 && !payload.is_error && payload.duration_ms < 1000) return;
 		this.push({ kind: 'turn', ms: payload.duration_ms, usd: this.cost - before, usage: payload.usage, isError: payload.is_error, subtype: payload.subtype, at });
 	}
 
@@ -228,6 +252,10 @@ export class Transcript {
 				this.push({ kind: 'boundary', before: about.pre_tokens ?? about.preTokens, after: about.post_tokens ?? about.postTokens, at });
 				break;
 			}
+			case 'rewound':
+				this.push({ kind: 'notice', text: `Rewound${this.rewinder ? ` by ${this.rewinder}` : ''}`, level: 'quiet', at });
+				this.rewinder = '';
+				break;
 			case 'status':
 				this.status = payload.status ?? '';
 				if (payload.permissionMode) this.mode = payload.permissionMode;
@@ -257,6 +285,7 @@ export class Transcript {
 			const verdict = response.response ?? {};
 			this.close(response.request_id, verdict.behavior === 'deny' ? 'denied' : 'allowed', about.by, verdict.message);
 		} else if (response.subtype === 'error') {
+			this.rewinder = '';
 			this.notes.push(response.error ?? '');
 		}
 	}
@@ -307,8 +336,10 @@ export class Transcript {
 	prepend(events) {
 		const older = new Transcript(this.orphans);
 		older.number = -1_000_000 - this.number * 1000;
+		older.left = this.left;
+		older.noteRewinds(events);
 		for (const about of events) {
-			if (about.payload?.type !== 'control_request') older.take(about);
+			if (about.payload?.type !== 'control_request' && !older.hasLeft(about)) older.take(about);
 		}
 		const settled = [...this.orphans.keys()].filter((id) => older.tools.has(id));
 		for (const id of settled) older.settle(older.tools.get(id));
