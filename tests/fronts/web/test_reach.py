@@ -140,7 +140,9 @@ def test_messages_that_a_rewind_removed_are_shown_on_no_page(
         def rewind(removed: list[dict[str, Any]], restored: list[dict[str, Any]]) -> None:
             lists = {"removed": removed, "restored": restored}
             uuids = {name: [e["uuid"] for e in events] for name, events in lists.items()}
-            worker.send({"type": "system", "subtype": "rewound", "uuid": str(uuid.uuid4()), **uuids})
+            worker.send(
+                {"type": "system", "subtype": "rewound", "uuid": str(uuid.uuid4()), **uuids}
+            )
 
         rewind([*back, *gone], [])
         rewind([], back)
@@ -154,6 +156,31 @@ def test_messages_that_a_rewind_removed_are_shown_on_no_page(
         prompts = [e for e in kept if isinstance(e["message"]["content"], str)]
         shown = [*(e["message"]["content"] for e in prompts if e["type"] == "user"), "Back"]
         assert screen.texts(".typed") == shown
+        screen.close()
+
+
+def test_text_for_the_model_is_labeled_and_what_viewers_send_is_shown(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    reminder = "<system-reminder>be brief</system-reminder>"
+    news = "<task-notification><summary>make &lt;all&gt; failed</summary></task-notification>"
+    with Yard(tmp_path, "http://127.0.0.1:9") as yard:
+        worker = Worker(yard, "Labels")
+        worker.send(
+            asked(f"{reminder}\nTyped"),
+            asked(news) | {"origin": {"kind": "task-notification"}},
+            asked("caveat") | {"isSynthetic": True},
+        )
+        screen = Screen(browser, "desk")
+        screen.use_token(yard.url, yard.token)
+        screen.open_session("Labels")
+        screen.wait_text(".notice", "Background task: make <all> failed")
+        assert screen.texts(".typed") == ["Typed"]
+        assert screen.texts(".aside summary") == ["For the model, not written by the user"] * 2
+        screen.page.click(".aside summary >> nth=0")
+        screen.wait_text(".aside pre", "be brief")
+        screen.prompt(f"{reminder} hidden?")
+        screen.wait_text(".typed", f"{reminder} hidden?")
         screen.close()
 
 

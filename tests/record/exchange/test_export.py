@@ -111,6 +111,36 @@ def page(text: str) -> Text:
     return found
 
 
+REMINDER = "<system-reminder>\nbe brief\n</system-reminder>"
+NEWS = "<task-notification>\n<summary>done</summary>\n</task-notification>"
+OUTPUT = "<bash-stdout>made</bash-stdout><bash-stderr></bash-stderr>"
+
+
+def test_text_for_the_model_is_not_shown_as_the_user_s_words(place: Place) -> None:
+    both = f"{REMINDER} between {REMINDER}"
+    lines = [
+        user("u1", None, [block_of("text", text=REMINDER), block_of("text", text="Typed words")]),
+        user("n", "u1", NEWS),
+        user("o", "n", OUTPUT),
+        user("q", "o", REMINDER, promptSource="typed"),
+        user("b", "q", both),
+        user("e", "b", "meta words", isMeta=True),
+        user("s", "e", "told before", isCompactSummary=True),
+    ]
+    place.write(lines)
+    text = place.clew("export", SESSION, "--format", "markdown")
+    label = "<summary>For the model, not written by the user: {}</summary>"
+    for name in ("Reminder", "Notification", "Context", "Summary"):
+        assert text.count(label.format(name)) == 1, name
+    assert text.count("<summary>Command output</summary>") == 1
+    # A prompt that contains such a tag is the user's, and so are words next to one.
+    heads = re.findall(r"^## Prompt.*\n\n(.*)", text, re.M)
+    assert heads == ["Typed words", "<system-reminder>", "<system-reminder>"]
+    html = place.clew("export", SESSION, "--format", "html")
+    assert html.count("For the model, not written by the user: ") == 4
+    assert html.count('<article class="person"') == 3
+
+
 def test_everything_that_was_said_is_on_the_page_once_and_as_text(place: Place) -> None:
     place.write(EVERYTHING)
     place.clew("export", SESSION, "page.html")

@@ -115,7 +115,9 @@ async def test_the_files_are_confined_and_sent_once(tmp_path: Path) -> None:
 
 
 def test_scripts_lose_comments_and_indentation_but_no_line() -> None:
-    source = b"// One.\n\n/**\n * Two.\n */\nconst a = '// three'; // four\n\tcall(a);\n\t\t// Five.\n"
+    source = (
+        b"// One.\n\n/**\n * Two.\n */\nconst a = '// three'; // four\n\tcall(a);\n\t\t// Five.\n"
+    )
     assert strip(source) == b"\n\n\n\n\nconst a = '// three'; // four\ncall(a);\n\n"
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from clew.core.input import as_typed
-from clew.core.json_object import Json, list_of, text_of
+from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.messages.encoding import encode
 from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import describe_notification
@@ -84,6 +84,21 @@ SECRETS = Redaction(only_secrets=True)
 NEWS = "Background task"
 # Names the notes that a program wrote in the user's name, such as that a turn was interrupted.
 NOTICE = "Notice"
+
+# Names of text that the model received in the user's name.
+SUMMARY, CONTEXT = "Summary", "Context"
+# Text that a program put into a user message, by its tag: the name, and whether it is output of a
+# command that the user ran.
+_TAGS = {
+    "system-reminder": ("Reminder", False),
+    "task-notification": ("Notification", False),
+    "local-command-caveat": ("Caveat", False),
+    "local-command-stdout": ("Command output", True),
+    "local-command-stderr": ("Command output", True),
+    "bash-stdout": ("Command output", True),
+    "bash-stderr": ("Command output", True),
+}
+_TAGGED = re.compile(rf"<({'|'.join(_TAGS)})>.*?</\1>", re.S)
 
 Voice: TypeAlias = Literal[
     "person", "model", "thinking", "call", "result", "note", "context", "image"
@@ -188,10 +203,15 @@ def _of_block(block: Json, kind: Any, entry: Json, place: _Place) -> Iterator[Pi
             voice: Voice = "model" if kind == "assistant" else "person"
             if kind == "user" and UserMessage(entry).is_news:
                 voice, name, text = "note", NEWS, describe_notification(text)
-            elif kind == "user" and (entry.get("isMeta") or entry.get("isCompactSummary")):
-                voice = "context"
+            elif kind == "user" and entry.get("isCompactSummary"):
+                voice, name = "context", SUMMARY
+            elif kind == "user" and entry.get("isMeta"):
+                voice, name = "context", CONTEXT
             elif voice == "person" and UserMessage(entry).is_synthetic:
                 voice, name = "note", NOTICE
+            elif voice == "person" and (tag := _find_tag(text, entry)):
+                name, is_output = _TAGS[tag]
+                voice = "note" if is_output else "context"
             elif voice == "person":
                 text = as_typed(text)
             yield Piece(
@@ -224,6 +244,19 @@ def _of_block(block: Json, kind: Any, entry: Json, place: _Place) -> Iterator[Pi
             yield _of_media(block, place)
         case _:
             yield from _of_result(block, place)
+
+
+def _find_tag(text: str, entry: Json) -> str:
+    """Return the tag of a text that a program wrote, or an empty string.
+
+    A prompt that names its source is the user's, even if the user typed a tag.
+    """
+    content = object_of(entry.get("message")).get("content")
+    is_whole = type(content) is str or len(list_of(content)) == 1
+    found = _TAGGED.search(text)
+    if found is None or _TAGGED.sub("", text).strip() or (is_whole and "promptSource" in entry):
+        return ""
+    return found[1]
 
 
 def _of_result(block: Json, place: _Place) -> Iterator[Piece]:

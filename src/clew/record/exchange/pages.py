@@ -62,12 +62,22 @@ def _piece(piece: Piece) -> Iterator[str]:
         case "image":
             yield f"[{_on_one_line(piece.text)}]"
         case _:
-            label = piece.name or piece.voice
-            yield f"<details><summary>{_on_one_line(label)}</summary>"
+            yield f"<details><summary>{_on_one_line(_label(piece))}</summary>"
             yield ""
             yield from fenced(piece.text)
             yield ""
             yield "</details>"
+
+
+def _label(piece: Piece) -> str:
+    """Return the label of text that neither the user nor the model addressed to the other."""
+    match piece.voice:
+        case "context":
+            return f"For the model, not written by the user: {piece.name or 'context'}"
+        case "thinking":
+            return "Thinking"
+        case _:
+            return piece.name or "Note"
 
 
 def _when(piece: Piece) -> str:
@@ -215,7 +225,7 @@ def _page(account: Account) -> Iterator[str]:
         '<nav><input id="find" type="search" placeholder="Search (Enter: next, Shift+Enter: '
         'previous)" aria-label="Search"><span id="count"></span>'
         '<label><input type="checkbox" id="calls" checked> tool calls</label>'
-        '<label><input type="checkbox" id="thoughts"> thinking and context</label></nav>\n'
+        '<label><input type="checkbox" id="thoughts"> thinking and text for the model</label></nav>\n'
         '<div class="columns"><aside><ol>'
     )
     yield from _contents(account)
@@ -269,7 +279,7 @@ def _piece_as_html(piece: Piece, place: str) -> Iterator[str]:
         bad = " error" if piece.is_error else ""
         yield f'<div class="result{bad}"{title}>{block(piece.text)}</div>\n'
     else:
-        label = escaped(piece.name or piece.voice)
+        label = escaped(_label(piece))
         yield (
             f'<details class="aside"{title}><summary>{label}</summary>{block(piece.text)}</details>\n'
         )

@@ -7,6 +7,8 @@ const QUIET = new Map([
 ]);
 const HIDDEN_TOOLS = new Set(['TodoWrite', 'TaskCreate', 'TaskUpdate']);
 const SECTIONS = /<(system-reminder|command-message|local-command-caveat)>[\s\S]*?<\/\1>/g;
+const FOR_MODEL = 'For the model, not written by the user';
+const ENTITIES = { lt: '<', gt: '>', quot: '"', amp: '&' };
 const INTERRUPTED = /^\[Request interrupted by user/;
 
 export class Transcript {
@@ -112,12 +114,23 @@ export class Transcript {
 			else if (block.type === 'text') texts.push(block.text ?? '');
 			else if (block.type === 'image' || block.type === 'document') media.push(block);
 		}
-		const text = texts.join('\n').replace(SECTIONS, '').trim();
+		// What a viewer sends is shown as it is, even if it looks like a note for the model.
+		const isTyped = about.source === 'client' || payload.origin?.kind === 'human';
+		const all = texts.join('\n').trim();
+		const text = isTyped ? all : all.replace(SECTIONS, (section, tag) => {
+			if (tag === 'system-reminder') this.push({ kind: 'aside', name: FOR_MODEL, text: section, at }, list);
+			return '';
+		}).trim();
 		if (!text && !media.length) return;
+		if (payload.origin?.kind === 'task-notification') {
+			const words = /<summary>([\s\S]*?)<\/summary>/.exec(text)?.[1] ?? text;
+			this.push({ kind: 'notice', text: `Background task: ${words.replace(/&(lt|gt|quot|amp);/g, (_, name) => ENTITIES[name])}`, level: 'notice', at }, list);
+			return;
+		}
 		if (INTERRUPTED.test(text)) {
 			this.push({ kind: 'notice', text: 'Interrupted', level: 'quiet', at }, list);
 		} else if (payload.isSynthetic || payload.isMeta) {
-			this.push({ kind: 'aside', name: 'Context for the model', text, at }, list);
+			this.push({ kind: 'aside', name: FOR_MODEL, text, at }, list);
 		} else {
 			const known = this.prompts.get(payload.uuid);
 			if (known) {
