@@ -265,18 +265,19 @@ Look around.
 """
 
 
-def guarded(home: Path, where: str) -> None:
+def guarded(home: Path, where: str, text: str = GUARDED) -> None:
     path = home / where / "skills" / "look" / "SKILL.md"
     path.parent.mkdir(parents=True)
-    path.write_text(GUARDED, "utf-8")
+    path.write_text(text, "utf-8")
 
 
 READ = {"tool": "Read", "input": {"file_path": "notes.txt"}}
 WRITE = {"tool": "Write", "input": {"file_path": "new.txt", "content": "x"}}
 
 
-def test_what_a_skill_brings_and_takes_ends_with_the_prompt(home: Path) -> None:
-    guarded(home, "config")
+@pytest.mark.parametrize("before", ["", "\n  - "])
+def test_what_a_skill_brings_and_takes_ends_with_the_prompt(home: Path, before: str) -> None:
+    guarded(home, "config", GUARDED.replace("tools: ", f"tools: {before}"))
     remove = {"tool": "Bash", "input": {"command": "rm notes.txt"}}
     plan = plan_of(
         {"content": [READ, READ, WRITE, remove]}, {"text": "One."}, {"content": [READ, WRITE]}

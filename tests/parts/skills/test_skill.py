@@ -36,6 +36,8 @@ def test_what_a_head_says_counts() -> None:
     assert said.arguments == ("file",)
     assert said.allowed_tools == ("Read", "Bash(git add:*)", "Bash(git log -1)", "Grep")
     assert (said.model, said.effort) == ("opus", "high")
+    listed = of("allowed-tools:", "  - Read, Bash(echo a, b)", "  - Grep Glob,")
+    assert listed.allowed_tools == ("Read", "Bash(echo a, b)", "Grep", "Glob")
     assert said.paths == ("src/**", "*.{ts,tsx}")
     assert (said.for_model, said.for_person) == (False, False)
     assert not of("user-invokable: false").for_person

@@ -144,19 +144,18 @@ def first_words(body: str) -> str:
 
 
 def rules(texts: Sequence[str]) -> tuple[str, ...]:
-    """Split strings into rules at spaces, except inside parentheses. Commas may separate rules."""
+    """Split strings into rules at commas and white space, except inside parentheses."""
     rule_texts: list[str] = []
     for text in texts:
+        rule_texts.append("")
         depth = 0
-        begins = True
-        for part in text.split(" "):
-            if begins and part:
-                rule_texts.append(part)
-            elif not begins:
-                rule_texts[-1] += f" {part}"
-            depth += part.count("(") - part.count(")")
-            begins = depth <= 0
-    return tuple(rule_texts)
+        for character in text:
+            depth += (character == "(") - (character == ")")
+            if depth <= 0 and (character == "," or character.isspace()):
+                rule_texts.append("")
+            else:
+                rule_texts[-1] += character
+    return tuple(filter(None, rule_texts))
 
 
 def rank_skills(skills: Sequence[Skill]) -> dict[str, Skill]:
