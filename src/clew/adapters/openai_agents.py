@@ -45,7 +45,10 @@ class AgentsSession:
         await asyncio.to_thread(self._add, items)
 
     async def pop_item(self) -> Any | None:
-        """Remove the last item from the conversation and return it. The file still contains it."""
+        """Remove the last item from the conversation and return it; None if there is none.
+
+        The file still contains it.
+        """
         return await asyncio.to_thread(self._pop)
 
     async def clear_session(self) -> None:

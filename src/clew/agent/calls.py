@@ -51,7 +51,7 @@ class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def line(self) -> "CommandLine | None":
-        """The parsed command line of a shell call."""
+        """The parsed command line of a shell call; None for any other call."""
         return self.given.line if isinstance(self.given, ShellInput) else None
 
     @cached_property

@@ -294,7 +294,7 @@ class Conversation:
         return answer
 
     def take_back(self, uuid: str) -> Json | None:
-        """Remove and return a message that the running turn has not picked up yet."""
+        """Remove and return a message; None if the running turn has already picked it up."""
         return self._inbox.take_back(uuid)
 
     @property

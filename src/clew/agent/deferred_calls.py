@@ -27,7 +27,7 @@ def find_deferred(history: History) -> list[Json]:
 
 
 def find_call(history: History, identity: str | None) -> tuple[Json, Json] | None:
-    """Return a call's block and the entry that contains it."""
+    """Return a call's block and the entry that contains it, or None if there is no such call."""
     for place in range(len(history) - 1, -1, -1):
         entry = history[place]
         if entry.get("type") == "assistant":
@@ -38,7 +38,7 @@ def find_call(history: History, identity: str | None) -> tuple[Json, Json] | Non
 
 
 async def repeat_deferred_calls(deps: Deps, emit: Emit) -> TurnEnded | None:
-    """Repeat deferred calls; return the end of the turn if a hook ends it here."""
+    """Repeat deferred calls; return the end of the turn if one of them ends it, else None."""
     history = deps.story.history
     results = find_deferred(history)
     if not results:

@@ -268,11 +268,14 @@ class ThoughtReports(Protocol):
         ...
 
     def refused(self, words: str) -> bool:
-        """Return whether the next request will differ from the one rejected with this message."""
+        """Handle a rejection with this message; return whether the next request will differ."""
         ...
 
     def dropped(self, answer: Json) -> list[Repair]:
-        """Return unreported thinking blocks that the service dropped from the last request."""
+        """Note which thinking blocks the service dropped from the last request.
+
+        Return those that were not reported before.
+        """
         ...
 
 

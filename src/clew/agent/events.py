@@ -74,7 +74,10 @@ class Doubted(Struct, frozen=True, kw_only=True):
 
 
 class NotSaved(Struct, frozen=True, kw_only=True):
-    """The transcript can't be written, so a recovery file is used; or saving works again."""
+    """A change in whether the transcript can be saved.
+
+    A recovery file is used from now on, or saving works again.
+    """
 
     messages: tuple[str, ...]
 

@@ -341,7 +341,7 @@ class ToolExecutor:
         return verdict
 
     async def _answer(self, call: PendingCall, decision: Decision) -> Verdict:
-        """Return a hook's answer if there is one, otherwise the user's answer.
+        """Ask the hooks and, if none answers, the user; return the answer.
 
         Notification hooks run if the user does not answer for some time.
         """

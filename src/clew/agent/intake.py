@@ -182,7 +182,7 @@ class Intake:
         )
 
     async def _mentioned(self, mention: Mention, raw: Raw, emit: Emit) -> Fact | None:
-        """Return the content that a mention refers to, or None if it is missing or unreadable."""
+        """Read what a mention refers to, and return it, or None if it is missing or unreadable."""
         target = self._found(mention)
         if target is None:
             fact = await self._elsewhere(mention)
@@ -216,7 +216,10 @@ class Intake:
         return make_file_fact(path, label, outcome.content, outcome.tool_use_result)
 
     async def _elsewhere(self, mention: Mention) -> Fact | None:
-        """Return the content of a mention that is not a file, such as an MCP server's resource."""
+        """Return the content of a mention that is not a file but, say, an MCP server's resource.
+
+        Return None if there is no such content.
+        """
         for reading in mention.paths:
             fact = await self._resource(reading)
             if fact is not None:

@@ -183,7 +183,7 @@ async def may_stop(deps: Deps, emit: Emit, step: TurnEnd, recoveries: Recoveries
 
 
 async def emptied(deps: Deps, emit: Emit) -> bool:
-    """Return whether compaction made room after a response that filled the window."""
+    """Compact after a response that filled the window; return whether this made room."""
     request = (await prepare(deps, emit)).request
     return await deps.compaction.after_overflow(deps, request, None, 2, emit)
 

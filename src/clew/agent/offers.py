@@ -56,7 +56,10 @@ def _keep_allowed(service: Service, models: NamedModels) -> NamedModels:
 
 
 def _offer_claude(service: Service) -> ServiceOffer | None:
-    """Return the models that have an alias; their names have no service prefix."""
+    """Return the models that have an alias, or None if there are none.
+
+    Their names have no service prefix.
+    """
     catalog, endpoint = service.catalog, service.provider.first.endpoint
     aliases = [(alias, catalog.entry(alias)) for alias in sorted(catalog.aliases)]
     models = [(alias, model) for alias, model in aliases if service.can_ask(alias)]

@@ -206,21 +206,27 @@ def filled(value: Any) -> str | None:
 
 
 def paragraphs(value: Any) -> str | None:
-    """Return a host's text, which may be a string or a list of paragraphs."""
+    """Return a host's text, which may be a string or a list of paragraphs; otherwise None."""
     if isinstance(value, list):
         return "\n\n".join(part for part in value if isinstance(part, str))
     return text(value)
 
 
 def texts(value: Any) -> dict[str, str] | None:
-    """Return the fields of a host's object whose values are non-empty strings."""
+    """Return the fields of a host's object whose values are non-empty strings.
+
+    Return None if the value is not an object.
+    """
     if not isinstance(value, dict):
         return None
     return {name: item for name, item in value.items() if isinstance(item, str) and item}
 
 
 def answer_schema(value: Any) -> dict[str, Any] | None:
-    """Return a host's JSON Schema for the model's answer."""
+    """Return a host's JSON Schema for the model's answer, or None if it is not an object.
+
+    Raise ValueError if the schema is invalid.
+    """
     from clew.agent.tools.json_schema import find_schema_fault
 
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Build the next request from the story: new messages are normalized, sent ones stay unchanged.
+"""Build the next request from the story: normalize new messages and keep sent ones unchanged.
 
 This module maintains a growing projection of one history for one model. The projection starts over
 when the history is replaced (by a withdrawal or a rewind), because the old prefix is then invalid.
@@ -351,11 +351,14 @@ class Requests:
         return self._target.binding_control and not isinstance(self._template.thinking, Off)
 
     def refused(self, words: str) -> bool:
-        """Return whether the next request will differ from the one rejected with this message."""
+        """Handle a rejection with this message; return whether the next request will differ."""
         return self._thoughts.refused(words, may_control=self._may_control)
 
     def dropped(self, answer: Json) -> list[Repair]:
-        """Return unreported thinking blocks that the service dropped from the last request."""
+        """Note which thinking blocks the service dropped from the last request.
+
+        Return those that were not reported before.
+        """
         news = self._thoughts.dropped(answer.get("input_transformations"))
         self._reported.update(news)
         return news

@@ -142,7 +142,7 @@ class Response:
             deps.spending.change(self._took)
 
     async def _shrunk(self, prepared: Prepared) -> Prepared:
-        """Return a request that is small enough for the service, compacted if necessary."""
+        """Compact the conversation if the request is too large; return the request to send."""
         for tries in (2, 3):
             if any(violation.is_of_size for violation in prepared.violations):
                 request = prepared.request
@@ -153,7 +153,7 @@ class Response:
         return prepared
 
     async def _for_fallback(self, request: ModelRequest, model: str) -> ModelRequest:
-        """Return the request for the next model in the fallback chain."""
+        """Switch to the next model in the fallback chain; return the request for it."""
         deps = self._deps
         if not deps.spending.state.is_on_fallback:
             deps.spending.change(FallbackChanged(active=True))
@@ -170,7 +170,7 @@ class Response:
         )
 
     async def try_shorter(self, ended: Ended | HeldRequest, tries: int) -> bool:
-        """Return whether a conversation that did not fit was compacted, so it can be sent again."""
+        """Compact a conversation that did not fit; return whether to send the request again."""
         if not isinstance(ended, CompactionDue):
             return False
         if ended.failure is not None:
@@ -180,7 +180,7 @@ class Response:
         )
 
     def try_other_thinking(self, ended: Ended | HeldRequest) -> bool:
-        """Return whether to retry a request that was rejected because of its thinking blocks.
+        """Handle a rejection because of thinking blocks; return whether to retry.
 
         The retry contains different thinking blocks.
         """
@@ -189,7 +189,7 @@ class Response:
         )
 
     async def try_without_media(self, ended: Ended | HeldRequest, tries: int) -> bool:
-        """Return whether to retry a request that was rejected because of an image or a document.
+        """Handle a rejection because of an image or a document; return whether to retry.
 
         The first retry omits the newest images and documents, and the second omits all of them.
         """

@@ -56,7 +56,7 @@ class SideQuestions:
         purpose: Purpose = "other",
         max_tokens: int = MAX_ANSWER_TOKENS,
     ) -> str | Failure:
-        """Return the model's response to `prompt`; an incomplete response is a failure."""
+        """Ask the model `prompt` and return the response; an incomplete response is a failure."""
         ended = await self._ask(
             prompt, system=system, model=model, purpose=purpose, max_tokens=max_tokens, tools=None
         )

@@ -312,7 +312,7 @@ class SessionTools:
         return self.bind(block).title
 
     def unusable(self, call: BoundCall) -> ToolOutcome | None:
-        """Return why a call can't run even if approved (unknown tool, invalid input), or None."""
+        """Return why a call can't run even if approved (such as invalid input), or None."""
         call = self._current(call)
         if call.tool is None or call.given is None:
             return call.fault

@@ -23,7 +23,10 @@ async def obtain_key(
     *,
     person_s: float = PERSON_S,
 ) -> str:
-    """Return a new API key. `show` opens a page for the user. Raise `LoginError` on failure."""
+    """Log in through the browser and return a new API key. Raise `LoginError` on failure.
+
+    `show` opens a page for the user.
+    """
     exchange_url = f"{row.url.rstrip('/')}/auth/keys"
     if not (words.is_safe(row.login_url) and words.is_safe(exchange_url)):
         raise LoginError(

@@ -149,7 +149,10 @@ async def _around(
 
 
 def _size(entries: list[Json]) -> tuple[int | None, int | None]:
-    """Return the service's last count, and that count plus an estimate of the later messages."""
+    """Return the service's last count, and that count plus an estimate of the later messages.
+
+    Both are None if no response has a count.
+    """
     for place in range(len(entries) - 1, -1, -1):
         message = entries[place].get("message")
         usage = message.get("usage") if isinstance(message, dict) else None

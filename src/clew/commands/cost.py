@@ -118,7 +118,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def transcripts(options: argparse.Namespace) -> list[Path]:
-    """Return the requested transcripts, oldest first, so that copies come after their originals."""
+    """Return the requested transcripts.
+
+    Named sessions keep their order. Others are sorted, oldest first, so that copies come after
+    their originals.
+    """
     home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
     if options.session:
         return [find_or_adopt(home, cwd, name, is_read_only=True) for name in options.session]

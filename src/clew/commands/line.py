@@ -7,7 +7,7 @@ from clew.session.session import Session
 
 
 async def take_line(session: Session, raw: Raw, emit: Emit) -> Taken:
-    """Return a turn for `conversation.submit`, or the outcome of a command."""
+    """Handle a line: return a turn for `conversation.submit`, or the outcome of its command."""
 
     async def run_command(typed: TypedCommand) -> Outcome | None:
         from clew.commands.slash.table import run  # imported only when a command is typed

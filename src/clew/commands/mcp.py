@@ -204,7 +204,10 @@ def target(scope: str, places: Places) -> Path:
 
 
 def text_of(path: Path, scope: str, places: Places) -> str:
-    """Return a file's text. Raise UserError if it is invalid, so that it is not overwritten."""
+    """Return a file's text; empty if the file does not exist.
+
+    Raise UserError if it is invalid, so that it is not overwritten.
+    """
     if not is_there(path):
         return ""
     layer = read("user" if scope == "user" else "project", path, str(places.root))

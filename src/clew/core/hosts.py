@@ -29,7 +29,10 @@ def spell_host(host: str) -> str | None:
 
 
 def _spell_address(name: str) -> str | None:
-    """Return an IPv4 address as four decimal numbers. The last number may cover several bytes."""
+    """Return an IPv4 address as four decimal numbers, or None if the name is no such address.
+
+    The last number may cover several bytes.
+    """
     parts = name.split(".")
     try:
         *numbers, last = map(_read_number, parts)

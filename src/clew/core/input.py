@@ -331,7 +331,7 @@ def parse(text: str, *, takes_notes: bool) -> Input:
 
 
 def mentions(text: str) -> tuple[Mention, ...]:
-    """Return the files and folders that a prompt names, without duplicates, in order."""
+    """Return the first `MAX_MENTIONS` files and folders that a prompt names, without duplicates."""
     results: dict[Mention, None] = {}
     for match in MENTION.finditer(text):
         quoted, bare = match[1], match[2]

@@ -127,7 +127,10 @@ class FrontView(Protocol):
         await self.show(Show(text=rewound.text), line)
 
     async def pick(self, pick: Pick, line: Line | None) -> Line | None:
-        """Let the user choose, and return the line of input that carries out the choice."""
+        """Let the user choose; return the line of input that carries out the choice, or None.
+
+        By default only list the choices.
+        """
         await self.show(as_list(pick), line)
         return None
 

@@ -1,4 +1,4 @@
-"""The end of a front end: signals, exit codes, and the error message.
+"""Front-end shutdown: signals, exit codes and the final error message.
 
 This module imports nothing that is slow to load.
 """

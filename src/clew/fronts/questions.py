@@ -86,7 +86,7 @@ class Questions:
                 return await self._permission(question)
 
     async def _chosen(self, dialog: Dialog) -> tuple[str, str]:
-        """Return the selected choice's key and the typed text, both empty if there is no answer."""
+        """Show a dialog; return the selected choice's key and the typed text, both "" if none."""
         answer = await self.choose(dialog)
         return ("", "") if answer is None else (dialog.choices[answer.chosen[0]].key, answer.words)
 

@@ -105,7 +105,7 @@ class Ground(Struct, frozen=True, kw_only=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Text that must never be shown: API keys in the environment, and the key in use."""
+        """Text that must never be shown: secrets in the environment, and the keys in use."""
         keys = [provider.endpoint.api_key for provider in self.service.provider.providers()]
         return (*in_environment(self.environ), *filter(None, keys))
 

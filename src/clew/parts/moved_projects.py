@@ -22,7 +22,7 @@ LEFT = "left-projects.jsonl"
 
 
 def find_moved_project(home: Path, identity: str) -> Gone | None:
-    """Return the missing folder whose sessions belong to this repository."""
+    """Return the missing folder whose sessions belong to this repository, or None."""
     projects = get_projects_dir(home)
     for folder in sorted(projects.iterdir()) if is_folder(projects) else ():
         paths = light.list_session_files(folder)
@@ -34,7 +34,7 @@ def find_moved_project(home: Path, identity: str) -> Gone | None:
 
 
 def offer_moved_sessions(home: Path, cwd: str, identity: str) -> Pick | None:
-    """Return the question whether to move sessions.
+    """Return the dialog that asks whether to move the sessions.
 
     Return None if there are no such sessions, or the question was already answered.
     """

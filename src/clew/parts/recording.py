@@ -100,7 +100,10 @@ def open_record(
 
 
 def kept_nowhere(opened: AsyncExitStack) -> Path | None:
-    """Create a temporary folder for the large outputs of a session that is not saved."""
+    """Create a temporary folder for the large outputs of a session that is not saved.
+
+    Return None if that fails. The folder is removed when `opened` closes.
+    """
     import shutil
     import tempfile
 
@@ -152,7 +155,7 @@ def log_of(options: Options, home: Path, opened: AsyncExitStack) -> Log | None:
 
 
 def read_branch(folder: Path) -> str:
-    """Return the branch that `.git/HEAD` names, without running git."""
+    """Return the branch that `.git/HEAD` names, or `HEAD` if there is none, without running git."""
     for place in (folder, *folder.parents):
         try:
             head = read_content(place / ".git" / "HEAD").decode("utf-8").strip()

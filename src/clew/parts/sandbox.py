@@ -228,9 +228,10 @@ class SessionSandbox(Part):
         return self.has_walls
 
     def held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
-        """Return the files in a folder that deny rules withhold from git, as far as they are known.
+        """Return the restrained files in the index or history of the repository around a folder.
 
-        The search of git's history is set up when a command first asks git for file contents.
+        The result may be unknown until `look_up` has searched the repository. The search of git's
+        history is set up when a command first asks git for file contents.
         """
         if self._history is None:
             from clew.permissions.git_history import GitHistory
@@ -445,7 +446,10 @@ class SessionSandbox(Part):
 
 
 def excluded_rules(settings: SandboxSettings, standing: CurrentRules) -> RuleSet | None:
-    """Return `excludedCommands` as rules; the entry `docker` also matches calls with arguments."""
+    """Return `excludedCommands` as rules, or None without any.
+
+    The entry `docker` also matches calls with arguments.
+    """
     rules: list[PermissionRule] = []
     for pattern in settings.excluded:
         texts = [pattern] if "*" in pattern else [pattern, f"{pattern} *"]

@@ -433,7 +433,10 @@ class Telemetry(Part):
             await exchange.close()
 
     async def _find_helper_headers(self) -> Sequence[tuple[str, str]]:
-        """Return the headers that the command `otelHeadersHelper` prints as a JSON object."""
+        """Return the headers that the command `otelHeadersHelper` prints as a JSON object.
+
+        The command runs once, unless it fails.
+        """
         command = read_text(self._ground.began.settings, "otelHeadersHelper")
         if not command:
             return ()

@@ -143,7 +143,7 @@ MESSAGE = re.compile(r"git\s+commit\b[^\n]*\$\(cat\s*<<")
 
 
 def exact_rule(bench: Bench, text: str) -> PermissionRule | None:
-    """Return the allow rule for exactly this text, even if a broader rule also matches."""
+    """Return the allow rule for exactly this text, even if a broader one also matches, or None."""
     entries = bench.rules.commands["allow"].candidates(text)
     return next((e.rule for e in entries if e.exact and e.matches(text)), None)
 
@@ -325,7 +325,7 @@ def spellings(command: Simple) -> tuple[str, ...]:
 
 
 def permitted_command(bench: Bench, command: Simple) -> CommandEntry | None:
-    """Return the allow rule that matches a command, or the command that starts it.
+    """Return the allow rule that matches a command, or the command that starts it, or None.
 
     A rule for the starting command (`sudo`) must spell out the started command too. No rule matches
     a program whose name is only known at run time.

@@ -51,7 +51,10 @@ def decide(
 
 
 def judge(bench: Bench, request: PermissionRequest) -> list[Finding]:
-    """Return every finding about a call, before the mode is applied."""
+    """Return the findings about a call, before the mode is applied.
+
+    A rule that denies the whole tool is the only finding.
+    """
     name = resolve_tool_name(request.tool)
     tool = tool_of(name)
     deny_rule = bench.rules.for_tool("deny", request.tool, untrusted=bench.untrusted)

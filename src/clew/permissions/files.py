@@ -72,7 +72,7 @@ def find_restraint(
 
 
 def permit(bench: Bench, path: ResolvedPath, access: Access, tool: str) -> PermissionRule | None:
-    """Return an allow rule for the path, if allow rules cover every spelling of it.
+    """Return an allow rule for the path; None unless allow rules cover every spelling of it.
 
     A rule that allows editing also allows reading.
     """
@@ -165,7 +165,8 @@ def by_place(
 ) -> Finding:
     """Judge a path by its location, because no rule covers it.
 
-    The workspace may be read, and in acceptEdits mode also edited.
+    The workspace and this session's tool results may be read; in acceptEdits mode, the workspace
+    may also be edited. Harmless devices may be read and written.
     """
     inside = in_workspace(path, bench.context)
     if path.real in HARMLESS_DEVICES:
@@ -293,7 +294,7 @@ def list_uses(bench: Bench, command: Simple) -> list[Use]:
 def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None:
     """Return a deny or ask rule that could match a file that a command touches through a path.
 
-    Such files are below the path, or its glob matches them.
+    Such files are below the path, or its glob matches them. Return None if no rule could match.
     """
     if path.is_file or not (use.glob or use.below):
         return None

@@ -170,7 +170,10 @@ def split_git(command: Simple) -> tuple[tuple[Word, ...], str, tuple[Word, ...]]
 
 
 def normalize_git(command: Simple) -> str | None:
-    """Return `git -C x push` as `git push`, so that a rule for `git push` matches it."""
+    """Return `git -C x push` as `git push`, so that a rule for `git push` matches it.
+
+    Return None if there are no such options to remove, or the command is not git.
+    """
     if not command.name.endswith("git") or command.name.rpartition("/")[2] != "git":
         return None
     front, name, rest = split_git(command)

@@ -1,7 +1,8 @@
 """Find the git command lines that could print files that rules deny or ask about.
 
 Owns the table of subcommands that print stored files, and how a pathspec limits what they print.
-`Context.held_by_git` reports what git stores; nothing here accesses a repository.
+`Context.held_by_git` reports which such files are in git's index or history; nothing here accesses
+a repository.
 """
 
 import re
@@ -137,7 +138,7 @@ def compares_folders(
 ) -> Finding | None:
     """Return an `ask` finding for `git diff A B` outside a repository that could show denied files.
 
-    Git then compares everything below two folders, even files that it does not store. It does the
+    Git then compares everything below two folders, even files that it does not track. It does the
     same if one of the folders is outside the repository.
     """
     end = next((i for i, word in enumerate(rest) if word.text == "--"), len(rest))
@@ -168,7 +169,10 @@ def why_met(
 
 
 def find_restraining_rule(rules: RuleSet, path: str) -> PermissionRule | None:
-    """Return a rule that denies reading a path or asks about it. The case of letters is ignored."""
+    """Return a rule that denies reading a path or asks about it, or None.
+
+    The case of letters is ignored.
+    """
     names = tuple(filter(None, (find_original(path), path)))
     resolved = ResolvedPath(names=names, folds_case=True)
     for behavior in RESTRAINING:

@@ -65,7 +65,7 @@ class Searched(Struct, frozen=True, kw_only=True):
 
 
 class GitHistory:
-    """A cache of the restrained files that git stores.
+    """A cache of the restrained files in the index and history of git repositories.
 
     `held` returns what earlier searches found and notes the folders that must still be searched;
     `look_up` searches them.

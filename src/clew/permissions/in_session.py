@@ -102,7 +102,7 @@ class Walls(Protocol):
         """True if the read-only sandbox is available for commands that run without asking."""
 
     def held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
-        """Return the restrained files that git stores in the repository around a folder."""
+        """Return the restrained files in the index or history of the repository around a folder."""
 
 
 class NoWalls:

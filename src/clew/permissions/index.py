@@ -72,7 +72,7 @@ class CommandIndex:
             self._open.append(entry)
 
     def find(self, texts: Iterable[str], *, untrusted: bool) -> CommandEntry | None:
-        """Return the first rule that matches one of the given spellings of a command."""
+        """Return the first rule that matches one of the given spellings of a command, or None."""
         for text in texts:
             for entry in self.candidates(text):
                 if (untrusted or not entry.rule.after_untrusted) and entry.matches(text):
@@ -209,7 +209,7 @@ class PathIndex:
         return entries
 
     def find(self, path: ResolvedPath, tool: str, *, untrusted: bool) -> "PermissionRule | None":
-        """Return the first rule that matches any spelling of the path."""
+        """Return the first rule that matches any spelling of the path, or None."""
         for name in path.names:
             for entry in self.candidates(name):
                 if applies(entry.rule, tool, untrusted=untrusted) and entry.matches(
@@ -219,7 +219,7 @@ class PathIndex:
         return None
 
     def find_for_all(self, path: ResolvedPath, tool: str) -> "PermissionRule | None":
-        """Return a rule for the path as written, if every other spelling has a rule too."""
+        """Return a rule for the path as written; None unless every other spelling has one too."""
         match: PermissionRule | None = None
         for name in path.names:
             rule = next(
@@ -237,7 +237,10 @@ class PathIndex:
         return match
 
     def may_touch(self, pattern: str, *, untrusted: bool) -> "PermissionRule | None":
-        """Return the first rule that could match a file matched by an absolute shell pattern."""
+        """Return the first rule that could match a file matched by an absolute shell pattern.
+
+        Return None if there is none.
+        """
         segments = split(normalize_text(pattern).casefold())
         for entry in self.entries:
             if (untrusted or not entry.rule.after_untrusted) and may_meet(

@@ -315,7 +315,10 @@ def parse_row(text: str, common: tuple[str, ...] = ("--help", "--version")) -> P
 
 @cache
 def row_of(name: str) -> ProgramOptions | None:
-    """Return the row of a program, given its base name. Rows are parsed on first use."""
+    """Return the row of a program, given its base name, or None if it is not in the table.
+
+    Rows are parsed on first use.
+    """
     text = ROWS.get(name)
     return None if text is None else parse_row(text)
 

@@ -205,13 +205,13 @@ def why_protected_read(path: ResolvedPath) -> str | None:
 
 
 def find_secret_below(folder: str, home: str) -> str | None:
-    """Return a secret place inside a folder, for a command that reads everything in the folder."""
+    """Return a secret place inside a folder, for a command that reads everything in it, or None."""
     places = (*(f"{home}/{place.rstrip('/')}" for place in SECRET_PLACES), *SYSTEM_SECRETS)
     return next((place for place in places if is_below(place, folder)), None)
 
 
 def find_secret_match(pattern: str, home: str) -> str | None:
-    """Return a secret place in the home folder that a shell pattern could match."""
+    """Return a secret place in the home folder that a shell pattern could match, or None."""
     segments = tuple(part for part in pattern.split("/") if part)
     for place in SECRET_PLACES:
         rest = ("**",) if place.endswith("/") else ()
@@ -222,7 +222,7 @@ def find_secret_match(pattern: str, home: str) -> str | None:
 
 
 def find_protected_match(pattern: str, *, writes: bool) -> str | None:
-    """Return a protected name that a shell pattern could match."""
+    """Return a protected name that a shell pattern could match, or None."""
     names = (*FOLDERS, *FILES) if writes else SECRET_NAMES
     for segment in pattern.split("/"):
         # A star does not match a leading dot.

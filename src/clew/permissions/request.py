@@ -108,8 +108,8 @@ class Context(Struct, frozen=True, kw_only=True):
     # Whether the read-only sandbox is available for commands that run without asking. Without it,
     # only a short list of commands runs without asking.
     has_walls: bool = True
-    # Returns what git stores of restrained files in the repository around a folder. Called only for
-    # commands that print contents, and only if rules restrain reading.
+    # Returns the restrained files in the index and history of the repository around a folder.
+    # Called only for commands that print contents, and only if rules restrain reading.
     held_by_git: Callable[[str], HeldByGit] = not_searched
 
     @property

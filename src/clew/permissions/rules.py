@@ -289,7 +289,7 @@ class RuleSet:
         return any(rule.after_untrusted for rule in self.rules)
 
     def for_tool(self, behavior: Behavior, tool: str, *, untrusted: bool) -> PermissionRule | None:
-        """Return the first rule that applies to every call of the tool."""
+        """Return the first rule that applies to every call of the tool, or None."""
         for rule in self.tools[behavior]:
             if (untrusted or not rule.after_untrusted) and names_tool(rule.tool, tool):
                 return rule
@@ -305,7 +305,7 @@ class RuleSet:
     def for_value(
         self, behavior: Behavior, tool: str, kind: Kind, value: str, *, untrusted: bool
     ) -> PermissionRule | None:
-        """Return the first rule whose content matches the given domain, agent or skill."""
+        """Return the first rule whose content matches the given domain, agent or skill, or None."""
         for rule in self.others[behavior].get(tool, ()):
             if rule.kind == kind and (untrusted or not rule.after_untrusted):
                 content = rule.content or ""
@@ -321,7 +321,7 @@ class RuleSet:
     def for_input(
         self, behavior: Behavior, tool: str, arguments: dict[str, Any], *, untrusted: bool
     ) -> PermissionRule | None:
-        """Return the first rule `Tool(field:value)` that matches a field of the call's input."""
+        """Return the first rule `Tool(field:value)` that matches a field of the input, or None."""
         for rule in self.others[behavior].get(tool, ()):
             if rule.kind != "parameter" or (rule.after_untrusted and not untrusted):
                 continue

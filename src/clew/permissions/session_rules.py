@@ -192,8 +192,8 @@ def startup_files(environ: Mapping[str, str], resolve: Resolve) -> tuple[str, ..
 def program_folders(environ: Mapping[str, str], *roots: str) -> tuple[str, ...]:
     """Return the PATH folders inside the workspace, which a session may write to.
 
-    A relative or empty PATH entry is returned unchanged, because the shell resolves it against its
-    current folder.
+    A relative PATH entry is also returned unchanged (an empty one as `.`), because the shell
+    resolves it against its current folder.
     """
     cwd = roots[0]
     folders: dict[str, None] = {}

@@ -51,7 +51,10 @@ def build_chat(request: ModelRequest, model: Model, quirks: Quirks = DEFAULT_QUI
 
 
 def _effort(request: ModelRequest, quirks: Quirks, adjusted: list[str]) -> Json:
-    """Return the fields for effort and thinking, in the form that the service accepts."""
+    """Return the fields for effort and thinking, in the form that the service accepts.
+
+    Note in `adjusted` what was left out.
+    """
     is_off = isinstance(request.thinking, Off)
     is_asked = request.thinking is not None or request.effort is not None
     match quirks.effort:

@@ -160,7 +160,7 @@ def with_diagnostics(
 async def run_helper(
     launcher: Launcher, command: str, cwd: str | Path, environ: Mapping[str, str]
 ) -> str | None:
-    """Return a helper's output, or None if it failed or timed out."""
+    """Run a helper; return its output, or None if it failed or timed out."""
     out, thrown_away = ProcessOutput(keep_bytes=KEY_MAX_BYTES), ProcessOutput(keep_bytes=0)
     try:
         finished = await run(

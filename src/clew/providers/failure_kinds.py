@@ -144,7 +144,10 @@ _BUSY_WORDS = ("overloaded", "loading model", "currently loading")
 
 
 def find_effective_status(failure: Failure) -> int | None:
-    """Return the HTTP status of a failure, or the equivalent status for one inside a stream."""
+    """Return the HTTP status of a failure, or the equivalent status for one inside a stream.
+
+    Return None if no status is known or equivalent.
+    """
     if failure.kind != "error_event" and failure.status is not None:
         return _by_name(failure) if failure.status in (400, 424) else failure.status
     code = failure.error_code or ""
@@ -158,6 +161,7 @@ def _by_name(failure: Failure) -> int | None:
     """Return the failure's status, replaced by an equivalent if the type or code is more precise.
 
     Bedrock reports all errors of a model with 424, and Google rejects an invalid key with 400.
+    Return None if the failure has no status.
     """
     if failure.status == 424:
         return STATUS_OF_NAME.get(simple(failure.error_type), 424)
@@ -226,7 +230,7 @@ def why_no_credit(failure: Failure) -> str | None:
 
 
 def find_affordable_output(failure: Failure) -> int | None:
-    """Return the longest response that the service would allow, if only the length was rejected."""
+    """Return the longest response that the service would allow, or None if it names no limit."""
     match = _AFFORDED.search(failure.message) or _LONGEST.search(failure.message)
     return None if match is None else int(next(filter(None, match.groups())))
 

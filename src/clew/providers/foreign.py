@@ -62,7 +62,7 @@ class ForeignProvider(AnthropicProvider, ABC):
         """Return the events of a response that was not streamed."""
 
     def amend(self, request: ModelRequest, refused: Failure) -> ModelRequest | None:
-        """Return the request in another form that the service may accept, or None."""
+        """Handle a rejection; return the request if it can be sent in another form, or None."""
         del request, refused
         return None
 

@@ -95,7 +95,10 @@ class GeminiProvider(ForeignProvider):
         return events_of_gemini(body, stamp)
 
     def amend(self, request: ModelRequest, refused: Failure) -> ModelRequest | None:
-        """Return the request without thinking, once, if the model does not support it."""
+        """Stop asking for thinking if the model rejects it; return the request to send again.
+
+        Return None for any other rejection.
+        """
         is_about_thinking = "thinking" in refused.message.lower()
         if find_effective_status(refused) == 400 and is_about_thinking and self.with_thinking:
             self.with_thinking = False

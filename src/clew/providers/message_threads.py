@@ -218,7 +218,7 @@ class ThreadedRequest:
         )
 
     def refused(self, failure: Failure) -> bool:
-        """Return whether to send the request again in another form after this failure."""
+        """Handle a failure; return whether to send the request again in another form."""
         if self._mode == "none":
             return False
         code = code_of(failure)
@@ -259,7 +259,7 @@ class ThreadedRequest:
         )
 
     def is_misled(self, first: Json) -> bool:
-        """Return whether the first event of the response requires another form of the request.
+        """Handle the response's first event; return whether to send the request in another form.
 
         The event may be an error about threads. Or it may report a prompt that is too short for the
         conversation, because the service ignored the thread and the model saw only the new

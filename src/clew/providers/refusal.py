@@ -112,7 +112,7 @@ def _details(error: Json, parts: list[Json]) -> Json | None:
 
 
 def _retry_after_s(error: Json, parts: list[Json], upstream: Reported | None) -> float | None:
-    """Return the wait that the error object specifies.
+    """Return the wait that the error object specifies, in seconds, or None.
 
     Its fields take precedence over its message.
     """
@@ -132,7 +132,7 @@ def _retry_after_s(error: Json, parts: list[Json], upstream: Reported | None) ->
 
 
 def _upstream(error: Json, depth: int) -> Reported | None:
-    """Return the upstream service's error that a gateway quotes."""
+    """Return the upstream service's error that a gateway quotes, or None."""
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if not isinstance(raw, str) or not raw or not depth:
@@ -247,7 +247,7 @@ def _with_wait(
 
 
 def _bedrock_type(headers: Mapping[str, str]) -> str | None:
-    """Return the exception that Bedrock names in a header: `ThrottlingException:http://...`."""
+    """Return the exception that Bedrock names in a header (`ThrottlingException:...`), or None."""
     return headers.get("x-amzn-errortype", "").partition(":")[0].rpartition("#")[2] or None
 
 
@@ -279,7 +279,7 @@ def words_of(body: bytes) -> str:
 
 
 def find_request_id(headers: Mapping[str, str]) -> str | None:
-    """Return the request ID in a response's headers, under any service's header name."""
+    """Return the request ID in a response's headers, under any service's header name, or None."""
     return next(filter(None, (headers.get(name) for name in REQUEST_ID_HEADERS)), None)
 
 

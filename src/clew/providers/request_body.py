@@ -125,7 +125,7 @@ def why_not_warm(request: ModelRequest, model: Model) -> str:
 def _extra(extra: Json, api_version: str, adjusted: list[str]) -> Json:
     """Return the extra fields of the request that this API version supports.
 
-    Later versions have no sampling parameters.
+    Later versions have no sampling parameters. Note in `adjusted` which were left out.
     """
     removed = [name for name in SAMPLING if name in extra and is_later(api_version)]
     if removed:
@@ -195,7 +195,10 @@ def _no_thinking(model: Model, adjusted: list[str]) -> Json:
 
 
 def _budget(budget: ThinkingBudget, max_tokens: int, adjusted: list[str]) -> Json:
-    """Return thinking with a budget below `max_tokens`, or no thinking if no budget fits."""
+    """Return thinking with a budget below `max_tokens`, or no thinking if no budget fits.
+
+    Note in `adjusted` that it was left out.
+    """
     tokens = max(MIN_BUDGET, min(budget.tokens, max_tokens - 1))
     if tokens >= max_tokens:
         adjusted.append(

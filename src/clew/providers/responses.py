@@ -100,7 +100,7 @@ class ResponsesProvider(ForeignProvider):
         return events_of_response(body, stamp)
 
     def amend(self, request: ModelRequest, refused: Failure) -> ModelRequest | None:
-        """Return the request to send again without the parts that the service rejected, or None.
+        """Note which parts the service rejected; return the request to send again without them.
 
         The parts are reasoning that it does not support or can't read, and IDs that it can't find.
         Return None if the failure has another cause, or if these parts were already left out.

@@ -106,7 +106,10 @@ def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
 
 
 def _until_s(value: str, now_s: float | None) -> float | None:
-    """Return the seconds until a reset given as a duration, seconds, a Unix time or RFC 3339."""
+    """Return the seconds until a reset given as a duration, seconds, a Unix time or RFC 3339.
+
+    Return None for other values, and for a time if the service's clock is not known.
+    """
     number = _number(value)
     if number is not None and number < _MOMENT_S:
         return number
@@ -134,7 +137,7 @@ def parse_seconds(text: str) -> float | None:
 
 
 def find_seconds(text: str) -> float | None:
-    """Return the wait that a message states: "try again in 4.0s", "retry after 12 seconds"."""
+    """Return the seconds to wait that a message states, as in "try again in 4.0s", or None."""
     for again in _AGAIN.finditer(text):
         if span := _SPAN.match(text, again.end()):
             return _sum_s(span[0])

@@ -112,7 +112,7 @@ class RecordFolder:
         return record is not None and record.end is not None and record.end.called_off
 
     def of_call(self, tool_use_id: str) -> KeptRecord | None:
-        """Return the record of the command that a tool call started, in any session."""
+        """Return the record of the command that a tool call started, in any session, or None."""
         return next(
             (k for k in find_records(self._folder) if k.about.tool_use_id == tool_use_id), None
         )

@@ -182,7 +182,10 @@ class SessionServer:
     async def _find_credential(
         self, request: Request, token: str, find: Callable[[Transaction], Found | None]
     ) -> Found | None:
-        """Look up a token. An invalid token is recorded as a failure of its sender only."""
+        """Look up a token; return None for an invalid one.
+
+        An invalid token is recorded as a failure of its sender only.
+        """
         address, now_s = request.client.host if request.client else "", time.monotonic()
         self._failures.check(token, now_s)
         credential = await self._database.look(find) if token else None

@@ -54,7 +54,7 @@ def add_device(
 
 
 def find_device(transaction: Transaction, token: str) -> Device | None:
-    """Return the device or link with this token, unless it was revoked or has expired."""
+    """Return the device or link with this token; None if it was revoked or has expired."""
     rows = transaction.run(
         "SELECT id, name, owner, scopes FROM device WHERE token=? AND revoked_at IS NULL",
         hash_secret(token),

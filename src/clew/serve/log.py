@@ -166,10 +166,11 @@ def register_worker(
     device: str = "",
     worker: str = "",
 ) -> int:
-    """Begin a new epoch for the worker with this token, and return it.
+    """Register a worker with this token, and return its epoch.
 
-    A worker that names itself keeps its epoch, so a repeated registration changes nothing. The
-    token is valid as long as the device that requested it.
+    The epoch is new, unless the worker names itself and already holds the session: repeating a
+    registration does not change the epoch. The token is valid as long as the device that requested
+    it.
     """
     transaction.lock(session)
     epoch = int(find_session(transaction, session)["worker_epoch"])
@@ -334,7 +335,8 @@ def answer(
 ) -> str:
     """Record the answer to a worker's question, or its withdrawal.
 
-    Return the device that answered first, or an empty string if the question was still open.
+    Return the device that answered first, or "no such question". Return an empty string if the
+    question was still open, and always to a worker.
     """
     rows = transaction.run(
         "SELECT answer, answered_by FROM question WHERE session=? AND request=?",

@@ -210,7 +210,7 @@ async def open_session(
 
 
 def load_telemetry(ground: Ground, thread: Thread) -> "Telemetry | None":
-    """Return the part that sends telemetry, if the user turned it on."""
+    """Return the part that sends telemetry, or None unless the user turned it on."""
     if not ground.environment.switch("telemetry"):
         return None
     # Imported here, because few users want it.

@@ -251,7 +251,7 @@ def combine_flags(flags: Given, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def thinking(flags: Given) -> Thinking | None:
-    """Return the thinking setting that three overlapping flags specify together."""
+    """Return the thinking setting that three overlapping flags specify together, or None."""
     kind, tokens = flags["--thinking"], flags["--max-thinking-tokens"]
     display = flags["--thinking-display"]
     if kind == "disabled" or (tokens == 0 and kind is None):

@@ -39,7 +39,7 @@ def describe_left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
 
 
 def choose_announcement(session: Session) -> str | None:
-    """Return one of the company's announcements, chosen by the session's ID."""
+    """Return one of the company's announcements, chosen by the session's ID; None without any."""
     texts = read_list(session.rules.standing.settings, "companyAnnouncements") or ()
     return texts[sum(session.session_id.encode()) % len(texts)] if texts else None
 

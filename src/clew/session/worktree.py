@@ -99,7 +99,7 @@ class Making:
             yield hooks
 
     async def made(self, name: str) -> tuple[Worktree, bool, Json] | None:
-        """Return the worktree that a hook creates, or None if there is no hook for that."""
+        """Run the hook that creates a worktree; return the worktree, or None without one."""
         async with self._hooks() as hooks:
             if not hooks.hears("WorktreeCreate"):
                 return None

@@ -106,7 +106,10 @@ def _refuse_twice(root: Any, source: str) -> None:
 
 
 def line_of(text: str, place: str) -> int | None:
-    """Return the line of a path such as `answers[2].content[0]`. JSON is parsed as YAML."""
+    """Return the line of a path such as `answers[2].content[0]`, or of its nearest parent.
+
+    Return None if no part of the path is found. JSON is parsed as YAML.
+    """
     import yaml
 
     try:
@@ -126,7 +129,10 @@ def line_of(text: str, place: str) -> int | None:
 
 
 def _child(node: Any, key: str, index: str) -> tuple[Any, Any] | None:
-    """Return the node that marks a child's line (its key, if it has one), and the child."""
+    """Return the node that marks a child's line (its key, if it has one), and the child.
+
+    Return None if there is no such child.
+    """
     if index:
         item = node.value[int(index)] if node.id == "sequence" else None
         return None if item is None else (item, item)

@@ -184,7 +184,7 @@ class LoopbackServer:
         return record, reply, turn
 
     def _taken(self, request: ServedRequest, body: Any) -> Taken | ThreadRefusal | None:
-        """Return the complete request of a thread, or None if the server has no threads."""
+        """Return the complete request of a thread, or None if threads don't apply to it."""
         if self._holding is None or not isinstance(body, dict):
             return None
         if ENDPOINTS.get(request.path) != "answers":
@@ -198,7 +198,10 @@ class LoopbackServer:
         return reply
 
     def _refused(self, request: ServedRequest, body: Any) -> ScriptedResponse | None:
-        """Return the error for a request that the service would refuse before a model sees it."""
+        """Return the error for a request that the service would refuse before a model sees it.
+
+        Also return the response that lists the models, and otherwise None.
+        """
         endpoint = ENDPOINTS.get(request.path)
         if self.api_key is not None and not _carries(request, self.api_key):
             return _error(401, "invalid x-api-key")

@@ -183,7 +183,10 @@ def rendered(entry: Json) -> Iterator[Json]:
 
 
 def with_tail(entries: Sequence[Json], keep_tokens: int) -> Selection:
-    """Select the entries so that the longest tail that fits is kept; the tail may be empty."""
+    """Select the entries so that the longest tail that fits is kept; the tail may be empty.
+
+    At least one entry is covered, even if all of them would fit.
+    """
     floor = select.find_beginning(entries)
     allowed = cuts(entries)
     cut, at, size = len(entries), len(entries), 0

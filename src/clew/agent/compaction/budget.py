@@ -73,7 +73,7 @@ def divide_window(
 
 
 def at_of(setting: Any, model: str) -> float | None:
-    """Return the compaction threshold for `model` from a setting, or None if it is not set.
+    """Return the compaction threshold for `model` from a setting; None if not set or invalid.
 
     The setting is a number, or a mapping from model name patterns to numbers; the first match is
     used.

@@ -328,7 +328,7 @@ class Compactor:
         work: "Work",
         emit: Emit,
     ) -> tuple[Selection, SummaryResult] | None:
-        """Return the program's summary with its receipt, or None to use clew's own compaction."""
+        """Ask the host program for a summary; return it, or None to use clew's own compaction."""
         strategy = self._around.strategy
         if strategy is None or work.is_last or selection.is_before:
             return None
@@ -469,7 +469,7 @@ class Compactor:
         return boundary.is_smaller(then, deps.story.sent)
 
     def _last_request(self, selection: Selection, room: Room) -> str:
-        """Return the user's last request verbatim; empty if a kept entry contains it."""
+        """Quote the user's last request, shortened if long; empty if a kept entry contains it."""
         if selection.is_before or retelling.list_prompts(selection.kept, last=1):
             return ""
         prompts = retelling.list_prompts(selection.covered, last=1)

@@ -91,7 +91,7 @@ def with_question(messages: Sequence[Json], words: str) -> tuple[list[Json], int
 
 
 def extract_summary(answer: str) -> str | None:
-    """Return the summary in a model's answer, or None if the answer contains none."""
+    """Return the summary in a model's answer, or None if there is none or it is too short."""
     match = SUMMARY.search(answer)
     words = match[1].strip() if match else ""
     return words if len(words) >= LEAST_CHARS else None
@@ -201,7 +201,10 @@ def prompt_text(entry: Json) -> str:
 
 
 def without_model(entries: Sequence[Json]) -> str:
-    """Return a summary without using a model: the prompts and the text of the last response."""
+    """Return a summary without using a model.
+
+    It contains an earlier summary, the latest prompts and the text of the last response.
+    """
     prompt_entries = list_prompts(entries)
     older = len(prompt_entries) - QUOTED_PROMPTS
     lines = ["No summary could be written. The following was extracted from the transcript:", ""]

@@ -52,7 +52,7 @@ CompactFunction: TypeAlias = Callable[[CompactionRequest], Awaitable[CompactionS
 async def ask_strategy(
     strategy: CompactFunction, request: CompactionRequest
 ) -> CompactionSummary | BaseException | None:
-    """Return the strategy's summary or None; if it fails or returns anything else, the error."""
+    """Call the strategy; return its summary or None. If it returns neither or fails, the error."""
 
     async def call() -> object:
         return await strategy(request)

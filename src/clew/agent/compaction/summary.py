@@ -53,7 +53,7 @@ class Summaries:
         size: int,
         is_full: bool,
     ) -> SummaryResult | str:
-        """Return the summary of the selection, or an error message.
+        """Ask the model for a summary of the selection; return it, or an error message.
 
         With `is_full`, the conversation itself may be the prompt.
         """

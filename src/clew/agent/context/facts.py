@@ -263,7 +263,7 @@ def find_introduced_servers(entries: Iterable[dict[str, Any]]) -> set[str]:
 
 
 def make_instructions_fact(words: Mapping[str, str]) -> Fact | None:
-    """Return the instructions of MCP servers, by server name, as a fact."""
+    """Return the instructions of MCP servers, by server name, as a fact; None without any."""
     if not words:
         return None
     blocks = [f"## {name}\n{words[name]}" for name in sorted(words)]
@@ -282,7 +282,10 @@ def make_instructions_fact(words: Mapping[str, str]) -> Fact | None:
 
 
 def make_changed_fact(changed: Mapping[str, Iterable[str]]) -> Fact | None:
-    """Return a fact that lists, by MCP server, the resources that changed since they were read."""
+    """Return a fact that lists, by MCP server, the resources that changed since they were read.
+
+    Return None if none changed.
+    """
     lines = [f"- {uri} of {name}" for name in sorted(changed) for uri in sorted(changed[name])]
     if not lines:
         return None

@@ -175,7 +175,7 @@ async def report(
 async def read_difference(
     launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
 ) -> str:
-    """Return the uncommitted changes as a diff, or an empty string if nothing changed."""
+    """Return the uncommitted changes as a diff; empty if nothing changed or git failed."""
     output, is_cut = await _Git(launcher, cwd, env, timeout_s).ask(_DIFF)
     return (output or "") + ("\n(output truncated)" if is_cut else "")
 

@@ -59,7 +59,10 @@ class MemoryGate:
         self._told: set[str] = set()
 
     def refusal(self, path: Path, root: Path, layer: "Layer") -> str | None:
-        """Return why a file may not be sent, or None if it may; `root` is the project's folder."""
+        """Return why a file may not be sent, or None if it may.
+
+        `root` is the project's folder. A reason that the user should see is also kept as news.
+        """
         if layer == "managed":
             return None
         standing = self._standing()
@@ -83,7 +86,10 @@ class MemoryGate:
         return why
 
     def refusal_of_link(self, path: Path, root: Path, layer: "Layer") -> str | None:
-        """Return why a skill, command or agent file may not be sent; only symlinks are checked."""
+        """Return why a skill, command or agent file may not be sent, or None if it may.
+
+        Only symlinks are checked.
+        """
         return None if os.path.realpath(path) == str(path) else self.refusal(path, root, layer)
 
     def news(self) -> tuple[str, ...]:
@@ -463,7 +469,7 @@ class _Loader:
             self._skip(path, f"imported by {by}, but outside the project and not approved")
 
     def _is_inside(self, path: Path) -> bool:
-        """Return whether a path and its symlink target are both in the project."""
+        """Return whether the file that a path leads to is in the project."""
         root = self._sources.root.resolve()
         return path.resolve().is_relative_to(root)
 

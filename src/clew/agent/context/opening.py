@@ -65,7 +65,7 @@ class Opening:
             await asyncio.wait([self._git])
 
     def _memory(self, cwd: Path) -> Fact | None:
-        """Return the contents of the memory files as a fact."""
+        """Return the contents of the memory files as a fact, or None without any."""
         if not self._has_memory:
             return None
         return facts.make_memory_fact(

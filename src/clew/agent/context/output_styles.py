@@ -67,7 +67,7 @@ class Styles(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
     def named(self, name: str) -> Style | None:
-        """Return the style with this name, ignoring case."""
+        """Return the style with this name, ignoring case, or None."""
         return next((style for style in self.found if style.name.lower() == name.lower()), None)
 
 

@@ -169,7 +169,7 @@ def same_tools(
 
 
 def find_last_model(loaded: LoadedSession | None, catalog: ModelCatalog) -> str | None:
-    """Return the model that the session used last.
+    """Return the model that the session used last, or None if it is new or names none.
 
     If the session is from another program, this is the most recent model that answered and is in
     the catalog.
@@ -183,7 +183,7 @@ def find_last_model(loaded: LoadedSession | None, catalog: ModelCatalog) -> str 
 
 
 def asked_last(loaded: LoadedSession) -> str | None:
-    """Return the model name in the last answered request.
+    """Return the model name in the last answered request, or None if none was answered.
 
     A gateway may report a different name in its response.
     """

@@ -150,7 +150,10 @@ def contexts(event: Event, outputs: Sequence[HookOutput]) -> list[str]:
 
 
 def answered(answers: Sequence[HookPermissionAnswer]) -> Json | None:
-    """Return the answer to a permission request; deny takes precedence over allow."""
+    """Return the answer to a permission request, or None if no hook answered.
+
+    Deny takes precedence over allow.
+    """
     chosen = next((a for a in answers if a.behavior == "deny"), last(answers))
     if chosen is None:
         return None

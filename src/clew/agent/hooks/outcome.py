@@ -240,7 +240,10 @@ def fits(raw: Any, new: Any) -> bool:
 
 
 def words(new: dict[str, Any]) -> str | None:
-    """Return the text of a structured result, from the fields that clew's tools use."""
+    """Return the text of a structured result, or None if it has none.
+
+    The text is in one of the fields that clew's tools use.
+    """
     if "stdout" in new:
         return "\n".join(str(new[name]) for name in ("stdout", "stderr") if new.get(name))
     file = new.get("file")

@@ -172,7 +172,7 @@ class Begun:
                     self._agents[str(block.get("tool_use_id"))] = agent_id
 
     def call_of(self, agent_id: str, first_words: str) -> Json | None:
-        """Return the call that started an agent.
+        """Return the call that started an agent, or None if it can't be identified.
 
         The result of the call names the agent. If a call has no result, its prompt must match the
         agent's first prompt.

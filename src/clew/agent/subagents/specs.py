@@ -308,7 +308,10 @@ class AgentCatalog:
         self.add(spec for spec in specs if spec.origin != origin)
 
     def find(self, name: str) -> AgentSpec | None:
-        """Return the agent type with this name; case is ignored if only one name matches."""
+        """Return the agent type with this name, or None.
+
+        Case is ignored if only one name matches.
+        """
         spec = self._by_name.get(name)
         if spec is not None:
             return spec

@@ -1,8 +1,8 @@
-"""The background tasks of a session, with the output, the state and the end of each.
+"""The background tasks of a session: the output, state and end of each task.
 
 Owns the lifetime of every task: none outlives `aclose`, except those that the user keeps. A kind is
-any word (`shell`, `monitor`, ...), and the work is a coroutine function. Errors from the work are
-never raised here.
+any word (`shell`, `monitor`, ...), and the work is a coroutine function. An error from the work is
+not raised here; it ends the task.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -130,7 +130,7 @@ class BackgroundTask:
 
     @property
     def file(self) -> Path | None:
-        """The file with the task's entire output: its own file, or the file of `output`."""
+        """The file with the task's entire output: its own or that of `output`; None without one."""
         return self._file or self.output.saved_at
 
     def end(self, ending: TaskEnding) -> None:

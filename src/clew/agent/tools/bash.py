@@ -218,7 +218,7 @@ class ShownOutput(Struct, frozen=True, kw_only=True):
 
 
 async def text_of(output: ProcessOutput, limit_chars: int, secrets: tuple[str, ...]) -> ShownOutput:
-    """Return a short output in full; of a long one, the beginning, the end and the file's path."""
+    """Return a short output in full; save a long one, and return its beginning, end and path."""
     if not output.left_out:
         text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
         if len(text) <= limit_chars:

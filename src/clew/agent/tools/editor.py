@@ -63,7 +63,10 @@ async def as_held(buffers: Buffers, path: str, session: ToolSession) -> AsyncIte
 async def rehearse_in_editor(
     buffers: Buffers, call: BoundCall, session: ToolSession
 ) -> ToolOutcome | None:
-    """Rehearse a call with the editor's text of its file."""
+    """Rehearse a call with the editor's text of its file.
+
+    Return the result if the call would fail, otherwise None.
+    """
     path = path_of(call, session)
     if path is None:
         return rehearse(call, session)

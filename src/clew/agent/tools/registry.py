@@ -149,7 +149,7 @@ class Toolbox:
         return len(self._by_name)
 
     def get(self, name: str) -> Tool[Any] | None:
-        """Return a tool by its name or by an alias from another program."""
+        """Return a tool by its name or by an alias from another program, or None."""
         tool = self._by_name.get(name)
         return tool or next((tool for tool in self if name in tool.also_called), None)
 

@@ -141,7 +141,7 @@ def from_git(path: str) -> list[str] | None:
 
 
 def find_repository(folder: str) -> str | None:
-    """Return the top of the git repository around a folder, whose files git can list."""
+    """Return the top of the git repository around a folder, whose files git can list, or None."""
     top = folder
     while not os.path.lexists(os.path.join(top, ".git")):
         above = os.path.dirname(top)
@@ -152,7 +152,7 @@ def find_repository(folder: str) -> str | None:
 
 
 def walk(top: str, above: "tuple[tuple[str, GitIgnoreSpec], ...]" = ()) -> Iterator[str]:
-    """Yield the files below a folder, depth first.
+    """Yield the files below a folder that no .gitignore excludes, depth first.
 
     Each folder's .gitignore applies to everything below the folder.
     """
@@ -283,7 +283,7 @@ def fork_search(work: Callable[[list[str]], str], part: list[str]) -> tuple[int,
 
 
 def search_files(job: Job, pattern: re.Pattern[str], names: list[str]) -> str:
-    """Return the matches in the files in ripgrep's format, or only the names of matching files."""
+    """Return the matches in the files in ripgrep's format, or only names or counts."""
     needle = job.needle
     lines: list[str] = []
     chars = 0

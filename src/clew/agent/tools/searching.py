@@ -42,7 +42,10 @@ class SearchPlace(Struct, frozen=True, kw_only=True):
 
 @cache
 def find_ripgrep() -> str | None:
-    """Find ripgrep on the PATH or, if the `search` extra installed it, next to this interpreter."""
+    """Return the path of ripgrep, or None if it is not installed.
+
+    It is on the PATH or, if the `search` extra installed it, next to this interpreter.
+    """
     return find_own_program("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
 
 
@@ -63,7 +66,8 @@ def list_exclusions(globs: list[str]) -> list[str]:
 def plain_names(globs: list[str]) -> list[str]:
     """Return the globs as ripgrep types, which match only file names; [] if any has a folder.
 
-    As ripgrep globs, they would include files that .gitignore excludes.
+    Globs that begin with `!` are left out. As ripgrep globs, the others would include files that
+    .gitignore excludes.
     """
     chosen = [
         glob for pattern in globs for glob in expand_braces(pattern) if not glob.startswith("!")
@@ -157,7 +161,7 @@ async def by_ripgrep(
 
 
 async def run_search(ctx: ToolContext, where: SearchPlace, command: list[str]) -> tuple[str, bool]:
-    """Return a search's output, and whether it was cut."""
+    """Run a search; return its output, and whether it was cut."""
     out, err = ProcessOutput(keep_bytes=KEPT_BYTES), ProcessOutput(keep_bytes=2000)
     with opened_file(where) as descriptors:
         finished = await run(

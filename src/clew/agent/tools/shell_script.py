@@ -46,9 +46,9 @@ def make_environment(ctx: ToolContext) -> dict[str, str]:
 
 
 def compose_first_lines(ctx: ToolContext) -> str:
-    """Return the lines that a shell runs first; they set variables from hooks.
+    """Return the lines that a shell runs first to set variables from hooks; empty without any.
 
-    If the command is confined, they also unset all variables that it may not keep.
+    If the command is confined, the lines also unset all variables that it may not keep.
     """
     file, sandbox = ctx.session.shell.env_file, ctx.session.shell.sandbox
     if file is None or not is_there(file):

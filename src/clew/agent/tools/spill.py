@@ -38,7 +38,10 @@ WHOLE_FIELDS = frozenset({"data", "base64"})
 
 
 async def fit_result(result: ToolOutcome, limit_chars: int | None, folder: Path) -> ToolOutcome:
-    """Return the result unchanged if it fits, else shortened to its beginning and end."""
+    """Return the result unchanged if it fits.
+
+    Otherwise save it to a file in the folder, and return its beginning and end.
+    """
     if limit_chars is None or chars_of(result.content) <= limit_chars:
         return result
     if chars_of(result.content) <= AT_ONCE_MAX_BYTES:
@@ -88,7 +91,7 @@ def pointing(raw: Any, limit_chars: int, path: Path | None, size: int) -> Any:
 
 
 def bounded(value: Any, limit_chars: int) -> Any:
-    """Return a decoded JSON value with every string cut to the limit."""
+    """Return a decoded JSON value with every string cut to the limit, except in `WHOLE_FIELDS`."""
     match value:
         case str():
             return value[:limit_chars]
@@ -167,7 +170,10 @@ def settle(path: Path, known_secrets: Iterable[str]) -> Path:
 
 
 def blank_secrets(path: Path, known_secrets: Iterable[str]) -> None:
-    """Overwrite every secret in a file in place, so that lines and their numbers don't change."""
+    """Overwrite every secret in a file in place, so that lines and their numbers don't change.
+
+    Secrets shorter than `LEAST_CHARS` are left unchanged.
+    """
     needles = [os.fsencode(secret) for secret in known_secrets if len(secret) >= LEAST_CHARS]
     if not needles or not path.stat().st_size:
         return

@@ -156,7 +156,7 @@ def save_response(response: Fetched, ctx: ToolContext) -> str:
 
 
 async def ask_about_page(question: str, page: CachedPage, ctx: ToolContext) -> str:
-    """Return a small model's answer based on the page, or the page itself if there is no model."""
+    """Ask a small model about the page; return its answer, or the page itself without an answer."""
     ask = ctx.session.models.ask_model
     if ask is None:
         return page.text

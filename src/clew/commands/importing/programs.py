@@ -147,8 +147,8 @@ def read_opencode(offer: Offer, data: Json) -> None:
 def take_patterns(offer: Offer, tool: str, patterns: Json) -> None:
     """Import patterns for commands or files, of which opencode applies the last one that matches.
 
-    In clew, deny overrides ask, and ask overrides allow. Therefore, a looser pattern after a
-    stricter one that contains it can't be imported.
+    In clew, deny overrides ask, and ask overrides allow. Therefore, `*: deny` is not imported: it
+    would override the more specific patterns.
     """
     everything = patterns.get("*")
     if everything == "deny":

@@ -133,7 +133,7 @@ def read_snapshots() -> Iterator[tuple[Path, Json]]:
 
 @cache
 def find_prompt(transcript: Path, message_uuid: str) -> str | None:
-    """Return the prompt of a message, or None for a message of a subagent."""
+    """Return the prompt of a message; None if none precedes it, as for a subagent's message."""
     prompt = find_prompt_above(transcript, message_uuid)
     return None if prompt is None else prompt.text
 

@@ -260,7 +260,7 @@ MOST_LISTED = 12
 
 
 async def list_models(session: Session) -> list[tuple[str, Model]]:
-    """Return the available models, each with the name that selects it."""
+    """Return the first models of each service and the current one, each with its name."""
     access = session.model_access
     current = access.speaking.model
     names: dict[str, Model] = {}
@@ -272,7 +272,7 @@ async def list_models(session: Session) -> list[tuple[str, Model]]:
 
 
 def name_models(session: Session) -> list[tuple[str, str]]:
-    """Return the names that `/model` accepts, each with the model's ID or price."""
+    """Return names that `/model` accepts, each with the model's ID or its service's title."""
     speaking = session.model_access.speaking
     names = sorted(speaking.catalog.aliases.items())
     for row in speaking.usable_services():
@@ -417,7 +417,7 @@ def list_keys() -> list[SettingKey]:
 
 
 def make_settings_page(places: Places) -> ReportPage:
-    """Return the settings that differ from their defaults, with their source, then all others."""
+    """Return the settings that are set, with their source, then all others."""
     layers, settings = read_layers(places)
     changed, rest = [], []
     for key in list_keys():

@@ -1,4 +1,4 @@
-"""Slash commands about this session's transcript: rewind, tree, fork, rename, export and search."""
+"""Slash commands about this session's transcript and work, such as /rewind, /tree and /export."""
 
 import asyncio
 from itertools import groupby

@@ -92,7 +92,7 @@ SOURCES = {"user": "userSettings", "project": "projectSettings", "managed": "pol
 async def kept_back(
     session: Session, command: SlashCommand[Session], typed: Typed, raw: Raw
 ) -> str:
-    """Return a hook's reason for blocking the expansion of a command, or an empty string."""
+    """Run the hooks for a command's expansion; return the reason if one blocks it, or ""."""
     fields = {
         "expansion_type": "mcp_prompt" if command.expands == "mcp" else "slash_command",
         "command_name": command.name,

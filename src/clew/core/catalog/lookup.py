@@ -418,7 +418,7 @@ class ModelCatalog:
         return None if entry is None else replace(entry, id=name)
 
     def _find_served(self, service: str, name: str) -> Model | None:
-        """Return the entry of a service's model under its full name."""
+        """Return the entry of a service's model under its full name, or None."""
         row = self._services[service]
         kind = row.kind or row.name
         meant = self._aliases.get(name.lower(), "")

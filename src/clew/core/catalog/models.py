@@ -90,7 +90,10 @@ class Price(Struct, frozen=True, kw_only=True):
 
 
 def find_price(prices: tuple[Price, ...], at: str) -> Price | None:
-    """Return the price in force at an ISO date or time, or the first price for an earlier time."""
+    """Return the price in force at an ISO date or time, or the first price for an earlier time.
+
+    Return None only if there are no prices.
+    """
     in_force: Price | None = None
     for price in prices:
         if in_force is None or price.since <= at:

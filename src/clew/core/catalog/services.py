@@ -531,7 +531,10 @@ def find_keyed_row(
     environ: Mapping[str, str],
     has_key: Callable[[ServiceRow], bool],
 ) -> ServiceRow | None:
-    """Return the first service except Anthropic that has a key and a complete URL."""
+    """Return the first service that has a key and a complete URL, or None.
+
+    Anthropic and local services don't count.
+    """
     for row in rows.values():
         if (
             row.name != "anthropic"

@@ -82,7 +82,10 @@ def _put_entry(
 
 
 def _source(block: Any, names: dict[str, str], who: str) -> tuple[str, str]:
-    """Return the kind and name of the part that a message block belongs to."""
+    """Return the kind and name of the part that a message block belongs to.
+
+    Note the name of a call in `names`, for its result.
+    """
     if type(block) is not dict:
         return who, ""
     kind = block.get("type")

@@ -372,7 +372,7 @@ def _of_record(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
 def _priced(
     usage: dict[str, Any], tokens: TokenCounts, model: Model | None, at: str, entry: dict[str, Any]
 ) -> Decimal | None:
-    """Return the cost at catalog prices, or the entry's recorded cost if the price is unknown."""
+    """Return the cost at catalog prices, or else the recorded cost; None if neither is known."""
     amount = price_tokens(usage, tokens, model, at)
     cost_usd = entry.get("costUSD")
     if amount is None and type(cost_usd) in (int, float):

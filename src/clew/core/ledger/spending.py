@@ -162,7 +162,10 @@ class Recached(Struct, frozen=True, kw_only=True):
 
 
 def find_last_size(entries: Sequence[dict[str, Any]]) -> TokenCounts | None:
-    """Return the token counts of the last response for which the service reported them."""
+    """Return the token counts of the last response for which the service reported them.
+
+    Return None if there is no such response.
+    """
     for entry in reversed(entries):
         message = entry.get("message")
         if entry.get("type") != "assistant" or type(message) is not dict:

@@ -161,14 +161,14 @@ def _more(model: str, usage: Any, spend: Spend) -> Charge | None:
 
 
 def _number(value: Any) -> float:
-    """Return a count or duration from a line, or 0 if it is missing or not finite."""
+    """Return a count or duration from a line, or 0 if it is missing, not a number or too large."""
     return value if type(value) in (int, float) and abs(value) < 1e18 else 0
 
 
 def count_changed_lines(outcome: Any) -> LinesChanged | None:
     """Return how many lines an edit added and removed, according to the patch in its result.
 
-    A new file has no patch; all its lines are new.
+    A new file has no patch; all its lines are new. Return None if no lines changed.
     """
     if type(outcome) is not dict:
         return None

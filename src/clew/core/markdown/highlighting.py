@@ -146,7 +146,7 @@ def _names() -> dict[str, str]:
 
 @cache
 def find_lexer(name: str) -> "Lexer | None":
-    """Return the lexer for a language, by the name given in a code fence."""
+    """Return the lexer for a language, by the name given in a code fence, or None."""
     class_name = _names().get(name.lower())
     if class_name is None:
         return None
@@ -156,7 +156,7 @@ def find_lexer(name: str) -> "Lexer | None":
 
 
 def find_lexer_for_file(path: str) -> "Lexer | None":
-    """Return the lexer for a file, by its name or extension."""
+    """Return the lexer for a file, by its name or extension, or None."""
     name = path.rpartition("/")[2].lower()
     end = f".{name.rpartition('.')[2]}"
     return find_lexer(name if name in _names() and "." not in name else end)
@@ -257,7 +257,10 @@ def _by_tables(
 def _ruled(
     lexer: "RegexLexer", rules: Iterable[tuple[Any, Any, Any]], text: str, at: int
 ) -> tuple[list[Piece], int, Any] | None:
-    """Return the tokens of the first matching rule, the position after them, and the transition."""
+    """Return the tokens of the first matching rule, the position after them, and the transition.
+
+    Return None if no rule matches.
+    """
     from pygments.token import _TokenType
 
     for match, kind, then in rules:

@@ -278,7 +278,7 @@ def make_system(
     level: str = "info",
     **fields: Any,
 ) -> dict[str, Any]:
-    """Return a system message. `fields` has the subtype's own fields in their written spelling."""
+    """Return a system message. `fields` are the subtype's own, under the names used in the file."""
     note = {"type": "system", "subtype": subtype} | _without_nothing({"content": content})
     return note | {"level": level, "uuid": uuid, "timestamp": at} | fields
 
@@ -334,7 +334,7 @@ def progress(
 
 
 def record(tag: str, /, *, session_id: str, at: str | None = None, **fields: Any) -> dict[str, Any]:
-    """Return an entry off the chain, with `fields` in their written spelling.
+    """Return an entry off the chain, with `fields` under the names used in the file.
 
     The entry has no uuid: a reader that does not know the kind would treat an entry with a uuid as
     part of the chain and lose the history before it.

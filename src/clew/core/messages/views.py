@@ -1,7 +1,7 @@
-"""Views: thin classes that name the fields of a decoded JSON object, which stays the source.
+"""Views: thin classes that name the fields of a decoded JSON object.
 
-A view never changes its object. A field that a writer omitted or wrote with another type reads as
-the field's empty value. Nothing here raises because of the data.
+The object remains the source of truth: a view never changes it. A field that a writer omitted or
+wrote with another type reads as the field's empty value. Nothing here raises because of the data.
 
 Decision: docs/decisions/002-start-up-imports.md
 Decision: docs/decisions/010-views-over-dicts.md

@@ -274,7 +274,10 @@ class Cleaner:
         return make_text_block(f"(this {block['type']} {fault} and is not shown)")
 
     def _foreign(self, block: Any, kind: str) -> Block | None:
-        """Convert a block that is from another platform or is not allowed in its place."""
+        """Convert a block that is from another platform or is not allowed in its place.
+
+        Return None if it is left out.
+        """
         if kind == "cache_point":
             return None
         if kind in shapes.THINKING:

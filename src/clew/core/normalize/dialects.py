@@ -195,7 +195,8 @@ def mark_error(words: str, *, is_error: bool) -> str:
 def merge_parts(parts: list[Any], quirks: Quirks) -> Block | None:
     """Combine the parts of a response into the message that is returned to the service.
 
-    Reasoning is returned only in the form that the service accepts.
+    Reasoning is returned only in the form that the service accepts. Return None if a part is
+    not an object.
     """
     message: Block = {"role": "assistant"}
     texts: list[Any] = []

@@ -54,7 +54,7 @@ class AnswerReader:
         return [out for event in events for out in self._accumulator.feed(event)]
 
     def close(self) -> list[AnswerEvent]:
-        """Return the last events. An incomplete answer ends with the part that arrived."""
+        """End the response; return its last events. An incomplete one ends with what arrived."""
         if self._is_closed:
             return []
         self._is_closed = True

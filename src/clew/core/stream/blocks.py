@@ -109,7 +109,7 @@ class OpenBlock:
         return CitationAdded(index=self.index, citation=citation)
 
     def _replace(self, _: str, delta: Json) -> AnswerEvent | None:
-        """Replace the block's fields with those of a signature or compaction delta."""
+        """Replace the block's fields with those of a signature or compaction delta; return None."""
         self._block.update((k, v) for k, v in delta.items() if k != "type")
         return None
 

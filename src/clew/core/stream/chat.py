@@ -290,7 +290,7 @@ def _is_another(call: _Call, call_id: str, name: str, arguments: Any) -> bool:
 
 
 def _error(chunk: Json, choice: Json) -> Json | None:
-    """Return the error that a chunk reports."""
+    """Return the error that a chunk reports, or None."""
     error = chunk.get("error") or choice.get("error")
     if not error and chunk.get("object") == "error":
         error = {name: value for name, value in chunk.items() if name != "object"}

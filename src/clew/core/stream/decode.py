@@ -171,7 +171,10 @@ def _one_delta(index: int, run: list[_Text | _Thinking | _Input]) -> Json:
 
 
 def event_of(event: ServerSentEvent) -> Json | StreamFault | None:
-    """Decode one event; its type comes from the data, or else from the event name."""
+    """Decode one event; its type comes from the data, or else from the event name.
+
+    Return None for an event without data or a name.
+    """
     if not event.data or event.data.isspace():
         return {"type": event.event} if event.event != "message" else None
     value = parse_object(event.data)

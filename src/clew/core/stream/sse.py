@@ -77,7 +77,7 @@ class ServerSentEvent(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The data as the specification decodes it: invalid UTF-8 is replaced."""
+        """The data as text; invalid UTF-8 is replaced, as the specification requires."""
         return self.data.decode("utf-8", "replace")
 
 

@@ -60,7 +60,7 @@ RECONNECT_WAIT_S = 30.0
 
 
 async def answer_control(context: ControlContext, request: ControlRequest) -> Json:
-    """Return the frame that answers a request."""
+    """Handle a request; return the frame that answers it."""
     handler = find_handler(request.subtype)
     if handler is None:
         return wire.unsupported(request.request_id, request.subtype)

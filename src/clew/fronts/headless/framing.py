@@ -376,7 +376,10 @@ class TurnFrames:
         return [denied, *new_frames]
 
     def sum_up_calls(self) -> list[Json]:
-        """Return a summary of the calls that finished since the last summary, if there are any."""
+        """Summarize the calls that finished since the last summary.
+
+        Return a list of one frame, or an empty list if no call finished.
+        """
         if not self._calls:
             return []
         calls, self._calls = self._calls, []
@@ -407,7 +410,7 @@ class TurnFrames:
         )
 
     def close_stream(self) -> list[Json]:
-        """Return the events that end the block and message that an interruption left open."""
+        """Close the block and message that an interruption left open; return the events."""
         closing: list[Json] = []
         if self._is_open and self._open_block is not None:
             closing.append(self._event({"type": "content_block_stop", "index": self._open_block}))

@@ -136,7 +136,7 @@ class HostServer:
         return 1 if is_bad else 0
 
     async def _first(self) -> Incoming | None:
-        """Return the first line that needs a session, or None if none arrives."""
+        """Read up to the first line that needs a session; return it, or None if none arrives."""
         early: list[Said] = []
         while (line := await self._channel.receive()) is not None:
             if isinstance(line, Said) and self._options.awaits_host:

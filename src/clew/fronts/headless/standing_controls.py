@@ -243,7 +243,7 @@ async def get_session_state(context: ControlContext, _: Json) -> Json:
 
 
 async def generate_session_title(context: ControlContext, fields: Json) -> Json:
-    """Return a title that the small model writes for a description.
+    """Ask the small model for a title for a description, and return it.
 
     If the host requests it, save the title as the session's.
     """

@@ -66,7 +66,7 @@ def describe_category(name: str, tokens: int, color: str, kind: str) -> Json:
 
 
 def grid(categories: Sequence[Json], size: int) -> list[list[Json]]:
-    """Return the grid of squares. Each category has at least one square."""
+    """Return the grid of squares. Each category but the free space has at least one square."""
     squares: list[Json] = []
     for category in categories if size else ():
         share = category["tokens"] / size

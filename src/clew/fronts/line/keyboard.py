@@ -37,7 +37,7 @@ class LineKeyboard:
         self._is_free.set()
 
     async def prompted(self, prompt: str) -> str | None:
-        """Wait until no question is open, then ask for a line and return it."""
+        """Wait until no question is open, then ask for a line; None at the end of the input."""
         await self._is_free.wait()
         line = await self.line(prompt)
         if line is None:
@@ -64,7 +64,10 @@ class LineKeyboard:
                 self._answer(None)
 
     async def secret(self, prompt: str) -> str | None:
-        """Ask for a line without showing what the user types. Must not be called during a turn."""
+        """Ask for a line without showing what the user types; None at the end of the input.
+
+        Must not be called during a turn.
+        """
         before: list[Any] = []
         with suppress(*GONE):
             before = termios.tcgetattr(self._fd)

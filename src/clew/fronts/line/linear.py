@@ -198,7 +198,10 @@ class LineInput(FrontInput):
         return is_asked or not self._keyboard.reopen() or await self._may_exit()
 
     async def _line(self) -> str | None:
-        """Return the line that the user enters, or an empty string if news arrives first."""
+        """Ask for a line and return it, or an empty string if news arrives first.
+
+        Return None at the end of the input.
+        """
         self._news.clear()
         self._is_asking = True
         async with asyncio.TaskGroup() as group:
@@ -291,8 +294,8 @@ class LineView(FrontView):
     def heed_signal(self, number: int) -> None:
         """Handle a signal.
 
-        The first Ctrl-C interrupts the turn. A second one ends the session. All messages have been
-        saved by then.
+        The first Ctrl-C interrupts the turn. A second one, Ctrl-C without a turn and any other
+        signal end the session. All messages have been saved by then.
         """
         if number != signal.SIGINT:
             self.driver.end(code_of(number))
@@ -351,7 +354,10 @@ class LineView(FrontView):
             self._telling.line(f"Your prompt was:\n{rewound.prompt}")
 
     async def pick(self, pick: Pick, _: Line | None) -> Line | None:
-        """Ask the user to pick a choice by number; handle any other input as an ordinary line."""
+        """Ask the user to pick a choice by number; return the line of input for it.
+
+        Any other input is an ordinary line. Return None if the user enters nothing.
+        """
         if pick.text:
             self._telling.line(pick.text)
         for number, row in enumerate(pick.rows, 1):

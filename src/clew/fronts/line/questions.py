@@ -56,7 +56,10 @@ class LineQuestions(Questions):
         return DialogAnswer(chosen=(dialog.at,)) if dialog.at else None
 
     async def choose_all(self, dialogs: Sequence[Dialog]) -> list[DialogAnswer] | None:
-        """Ask all questions, then let the user review the answers and change them."""
+        """Ask all questions, then let the user review the answers and change them.
+
+        Return the answers, or None if the user cancels.
+        """
         answers = await super().choose_all(dialogs)
         if answers is None or len(dialogs) == 1:
             return answers

@@ -159,7 +159,7 @@ def is_stopped(result: Json) -> bool:
 
 
 def describe_question(request: Json) -> str:
-    """Describe a question, with all the information that the user needs to answer it."""
+    """Describe a question: the tool, its input (shortened if long) and the reason for asking."""
     arguments = object_of(request.get("input"))
     tool = request.get("tool_name") or request.get("subtype")
     lines = "\n".join(f"  {name}: {value}" for name, value in arguments.items())

@@ -304,7 +304,7 @@ class SessionBridge:
             )
 
     def close(self) -> None:
-        """Close the outbox, after `link` has ended."""
+        """Close the outbox. Call this only after `link` has ended."""
         self._outbox.close()
 
     # -- receiving

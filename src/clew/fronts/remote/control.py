@@ -133,7 +133,7 @@ class RemoteControl:
     async def ask_for_task(self, question: Question) -> Verdict:
         """Ask about a call of a remote task, and return the answer.
 
-        If the session ends before there is an answer, return nothing: wait until the task is
+        If the session ends before there is an answer, don't return, but wait until the task is
         cancelled with the session.
         """
         verdict = await self.ask(question)

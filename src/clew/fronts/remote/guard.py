@@ -50,7 +50,7 @@ def rank(mode: object) -> int:
 
 
 def strip_request(request: Json) -> Json:
-    """Return a request without a handshake's hooks, servers, agents and instructions."""
+    """Return a request. A handshake loses all its fields, such as hooks, servers and agents."""
     return {"subtype": "initialize"} if request.get("subtype") == "initialize" else request
 
 

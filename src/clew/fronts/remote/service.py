@@ -247,8 +247,8 @@ async def follow(service: SessionService, session: str, after: int) -> AsyncIter
 def delay_s(attempt: int, draw: Any) -> float:
     """Return how long to wait after a failed attempt.
 
-    The wait is 0.2 s at first, then at most 2 s, to reconnect soon after a short outage. After two
-    minutes, it is at most 20 s.
+    The wait is at most 0.2 s at first, then at most 2 s, to reconnect soon after a short outage.
+    After about two minutes, it is at most 20 s.
     """
     most = 2.0 if attempt < 80 else 20.0
     return min(most, 0.2 * 2.0 ** min(attempt, 10)) * (0.5 + 0.5 * float(draw()))

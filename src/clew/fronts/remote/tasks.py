@@ -181,7 +181,7 @@ class RemoteTask(DetachedWork):
     ) -> TaskEnding | None:
         """Handle an event of the remote session.
 
-        Return the task's end if the event ends the task.
+        Return the task's end if the event ends the task, otherwise None.
         """
         payload = object_of(about.get("payload"))
         request_id = str(payload.get("request_id"))

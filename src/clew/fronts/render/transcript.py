@@ -170,7 +170,7 @@ class Transcript:
                 self._words.resize(self._look.inner.width)
 
     def feed(self, event: EngineEvent | TurnEnded) -> list[Line]:
-        """Return the finished lines that an event adds."""
+        """Take an event; return the finished lines that it adds."""
         self._waits = ""
         match event:
             case TextDelta():

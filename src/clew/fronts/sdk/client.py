@@ -307,7 +307,10 @@ class ClewClient:
         self._messages.put_nowait(None)  # Every later reader ends here, too.
 
     async def _next_message(self) -> tuple[Message, int | None] | None:
-        """Return the next message. Raise an error if another reader waits for it."""
+        """Return the next message, or None after the last one.
+
+        Raise an error if another reader waits for it.
+        """
         if self._is_awaited:
             raise RuntimeError(TWO_READERS)
         self._is_awaited = True

@@ -78,7 +78,7 @@ class Assistant(Struct, frozen=True, kw_only=True, tag="assistant"):
 
     @property
     def text(self) -> str:
-        """The text of all blocks."""
+        """The text of all text blocks."""
         return "".join(block.text for block in self.content if isinstance(block, Text))
 
 
@@ -158,7 +158,7 @@ class Result(Struct, frozen=True, kw_only=True, tag="result"):
 
     @property
     def stop_reason(self) -> str | None:
-        """The reason why the model stopped, such as `end_turn`."""
+        """The reason why the model stopped, such as `end_turn`; None if it is not known."""
         return self.data.get("stop_reason")
 
     @property
@@ -173,7 +173,7 @@ class Result(Struct, frozen=True, kw_only=True, tag="result"):
 
     @property
     def deferred(self) -> ToolUse | None:
-        """The call whose approval was deferred, which ended the turn; see `Defer`."""
+        """The call whose approval was deferred, which ended the turn, or None; see `Defer`."""
         call = self.data.get("deferred_tool_use")
         if call is None:
             return None

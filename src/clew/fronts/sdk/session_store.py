@@ -164,7 +164,7 @@ class NotAsyncError(TypeError):
 async def call_store(
     call: Callable[[], Any], timeout_s: float, has_left: asyncio.Future[None] | None = None
 ) -> tuple[Any, BaseException | None]:
-    """Return the value or the error of a call to a program's store, whatever the call raises.
+    """Call a program's store; return the value or the error, whatever the call raises.
 
     The call is cancelled after the time limit, or when `has_left` is done.
     """

@@ -201,7 +201,7 @@ class TerminalFront:
         self.screen.terminal.report("idle" if self.stage.working is None else "working")
 
     def _take_back(self) -> SubmittedText | None:
-        """Take back and return the newest message that was sent but not yet received."""
+        """Take back and return the newest message that was sent but not yet received, or None."""
         if self.talk is not None:
             return self.talk.take_back()
         queued = self.stage.queue.take_last()

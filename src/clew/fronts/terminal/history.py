@@ -141,7 +141,10 @@ def _last_lines(path: Path) -> list[bytes]:
 
 
 def entry_of(line: bytes, project: str) -> SubmittedText | None:
-    """Parse a line of the history file; return its prompt if it belongs to this project."""
+    """Parse a line of the history file; return its prompt, or None if it is another project's.
+
+    Return None for an invalid line as well.
+    """
     try:
         record = json.loads(line)
     except ValueError:

@@ -298,14 +298,14 @@ class Queue:
         self._queued.append(queued)
 
     def heard(self, uuid: str) -> Queued | None:
-        """Remove and return a message that the turn has received."""
+        """Remove and return a message that the turn has received; None if it is not queued."""
         entry = next((entry for entry in self._queued if entry.uuid == uuid), None)
         if entry is not None:
             self._queued.remove(entry)
         return entry
 
     def next(self) -> Queued | None:
-        """Remove and return the message that starts the next turn."""
+        """Remove and return the message that starts the next turn, or None."""
         queued = next((queued for queued in self._queued if not queued.is_for_step), None)
         if queued is not None:
             self._queued.remove(queued)

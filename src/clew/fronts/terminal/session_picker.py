@@ -345,7 +345,7 @@ class SessionPicker:
         self._branched: Path | None = None
 
     async def pick(self, *, everywhere: bool = False) -> Path | None:
-        """Return the file of the session that the user picks, or None."""
+        """Let the user pick a session; return its file, or None."""
         dialog = SessionChooser(TITLE, everywhere=everywhere)
         async with asyncio.TaskGroup() as group:
             beside = [

@@ -87,9 +87,9 @@ def current(key: SettingKey, places: Places) -> object:
 
 
 async def ask_value(front: TerminalFront, key: SettingKey, value: object) -> str | None:
-    """Return the new value of a setting as text, or None to keep the current one.
+    """Ask for a setting's new value; return it as text, or None to keep the current one.
 
-    The value is toggled, chosen or typed.
+    A boolean is toggled without asking; other values are chosen or typed.
     """
     if key.kind == BOOLEAN:
         return "false" if value is True else "true"

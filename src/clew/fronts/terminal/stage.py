@@ -251,7 +251,10 @@ class Stage:
         return self._typed_s
 
     async def ask(self, dialog: Chooser) -> DialogAnswer | None:
-        """Show a dialog that the user did not open; keys typed for the prompt do not answer it."""
+        """Show a dialog that the user did not open; return the answer, or None if there is none.
+
+        Keys typed for the prompt do not answer it.
+        """
         self.on_question(dialog)
         return await self.answered(self.show(dialog, is_sudden=True))
 

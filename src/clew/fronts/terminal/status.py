@@ -293,7 +293,10 @@ class Status:
         ]
 
     def _running(self) -> str:
-        """Return the titles of the background tasks; subagents have separate rows."""
+        """Return the title of the first background task and how many more run; empty without any.
+
+        Subagents don't count, because they have separate rows.
+        """
         running = [
             task
             for task in self._session.parts.tasks.running

@@ -22,7 +22,7 @@ DIFF = {
 
 
 async def pick_theme(stage: Stage, pick: Pick, *, is_light: bool | None) -> str:
-    """Return the command line that sets the chosen theme; empty if no theme was chosen."""
+    """Let the user choose a theme; return the command line that sets it, or "" without a choice."""
     names = [row.line.rpartition(" ")[2] for row in pick.rows]
 
     def body(width: int) -> list[Line]:

@@ -273,7 +273,7 @@ class TerminalView(FrontView):
         self._screen.changed()
 
     def give_back(self) -> None:
-        """Move messages that the turn did not receive back to the prompt."""
+        """Move messages that the turn has not received back to the prompt."""
         for queued in reversed(self._stage.queue.take_all()):
             if self._lines.take_back(queued):
                 self._stage.prompt.put_back(queued.entry)
@@ -341,7 +341,7 @@ class TerminalView(FrontView):
         return await may_exit(self._session.parts.tasks, self._choose, self.say)
 
     async def _choose(self, dialog: Dialog) -> DialogAnswer | None:
-        """Show a dialog that the user opened."""
+        """Show a dialog that the user opened; return the answer, or None if there is none."""
         text = escape_controls(dialog.text)
         chooser = Chooser(
             dialog.title,

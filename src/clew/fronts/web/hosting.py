@@ -90,7 +90,10 @@ class Workers:
                 raise RefusedError(503, "not_started", "clew did not start in time") from None
 
     async def wait_for_history(self, session: str, last: str) -> None:
-        """Wait until a worker has sent its session's last event, so that a prompt follows it."""
+        """Wait until a worker has sent its session's last event, so that a prompt follows it.
+
+        Give up after `HISTORY_S`.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HISTORY_S):
                 while True:

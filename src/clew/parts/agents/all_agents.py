@@ -189,7 +189,10 @@ class AllAgents:
         return self.put_to_work(agent, words, in_background=True)
 
     async def ask(self, words: str, model: str) -> str:
-        """Return an agent's answer to a hook's question; the agent's events are not reported."""
+        """Run an agent to answer a hook's question; return its answer.
+
+        The agent's events are not reported.
+        """
         birth = Birth(
             agent_id=f"a{uuid4().hex[:16]}",
             spec=JUDGE,
@@ -237,7 +240,7 @@ class AllAgents:
             del self.agents[agent_id]
 
     async def resumed(self, name: str) -> Subagent:
-        """Return an agent of this run or an earlier one, ready to continue.
+        """Resume an agent of this run or an earlier one, and return it, ready to continue.
 
         Raise ToolError if the agent can't be resumed.
         """

@@ -96,7 +96,7 @@ def find_recorded_kind(loaded: LoadedSession | None) -> str | None:
 
 
 def by_setting(ground: Ground, loaded: LoadedSession | None) -> str | None:
-    """Return the agent type that the settings name, for new sessions only."""
+    """Return the agent type that the settings name; None for a session that is resumed."""
     return read_text(ground.began.settings, "agent") if loaded is None else None
 
 

@@ -156,7 +156,7 @@ class AgentsPart(Part):
         return self._context.tool_session.cwd
 
     async def ask(self, words: str, model: str) -> str:
-        """Return an agent's answer to a hook's question."""
+        """Run an agent to answer a hook's question; return its answer."""
         return await self.all.ask(words, model)
 
     async def should_leave(self) -> bool:

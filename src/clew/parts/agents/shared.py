@@ -97,7 +97,7 @@ class AgentHooks:
         return NOTHING
 
     async def idle(self, name: str, team: str, emit: Emit) -> str:
-        """Return what a named agent must do before it may become idle, or an empty string."""
+        """Run the TeammateIdle hooks; return what the agent must do before becoming idle, or ""."""
         fields = {**self._about, "teammate_name": name, "team_name": team}
         outcome = await self._hooks.fire("TeammateIdle", fields, emit)
         return "" if outcome.block is None else outcome.block or "go on"
@@ -228,7 +228,7 @@ class AgentSkills:
 
 
 async def make_opening_fact(skills: SessionSkills, names: Sequence[str]) -> Fact | None:
-    """Return a fact with the skills that an agent's definition names, loaded at its start."""
+    """Load the skills that an agent's definition names; return them as a fact, None without any."""
     texts = []
     for name in names:
         try:

@@ -133,7 +133,7 @@ class IdePart(Part):
         return self._notices
 
     def _own(self) -> IdeLock | None:
-        """Return the editor to connect to at the start.
+        """Return the editor to connect to at the start, or None.
 
         In a session without an interactive user, only the option `--ide` is considered.
         """
@@ -194,7 +194,7 @@ class IdePart(Part):
 
     @property
     def server(self) -> "McpServer | None":
-        """The connected editor."""
+        """The connected editor, or None."""
         servers = None if self.lock is None else self._mcp.servers
         server = None if servers is None else servers.get(SERVER)
         return server if server is not None and server.is_connected else None

@@ -128,5 +128,8 @@ def grant(block: Json, change: ProposedChange, final: str) -> Verdict:
 
 
 def is_same(text: str, other: str) -> bool:
-    """Return whether two strings are equal except for line endings, which an editor may change."""
+    """Return whether two strings are equal except for line endings and newlines at the end.
+
+    An editor may change these.
+    """
     return text.replace("\r\n", "\n").rstrip("\n") == other.replace("\r\n", "\n").rstrip("\n")

@@ -131,7 +131,10 @@ class LanguageServers:
         return {path: problems for s in self.running() for path, problems in s.problems.items()}
 
     async def news(self) -> Fact | None:
-        """Wait for a limited time, then return the problems that are new since the changes."""
+        """Wait for a limited time, then return the problems that are new since the changes.
+
+        Return None if there are none.
+        """
         if not self._changed:
             return None
         specs = {spec.name for path in self._changed if (spec := self.specs.for_file(path))}

@@ -161,8 +161,7 @@ class ServerQuestions:
     async def _refused(self, server: str, fields: Json) -> str:
         """Return why a request to use the model is rejected, or an empty string if it is allowed.
 
-        A permission rule for `mcp__SERVER__sampling` decides; if there is none, the user
-        decides.
+        A permission rule for `mcp__SERVER__sampling` decides; if there is none, the user is asked.
         """
         from clew.parts.mcp.config import tool_name
 

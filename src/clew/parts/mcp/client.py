@@ -248,7 +248,10 @@ class McpClient:
         )
 
     async def _answers(self, wanted: Json) -> Json | PeerFailure:
-        """Return the fields to add to a repeated request: the input, and the server's own state."""
+        """Ask for the input that a server wants; return the fields to add to the repeated request.
+
+        They contain the input and the server's own state.
+        """
         fields: Json = {}
         if isinstance(wanted.get("requestState"), str):
             fields["requestState"] = wanted["requestState"]
@@ -268,7 +271,10 @@ class McpClient:
         return fields | {"inputResponses": answers}
 
     async def listed(self, kind: str, method: str, key: str) -> list[Json] | PeerFailure:
-        """Return all items of a list, from all its pages; empty if the server has no such list."""
+        """Return the items of a list, from all its pages, or the failure.
+
+        The result is empty if the server has no such list, and has at most `MOST_LISTED` items.
+        """
         if not self.agreement.offers(kind):
             return []
         listing: list[Json] = []

@@ -193,7 +193,7 @@ def read_server(
 
 
 def kind_of(entry: Json) -> str | None:
-    """Return the type of server that an entry names or that its fields imply."""
+    """Return the type of server that an entry names or that its fields imply; None if unknown."""
     if "type" in entry:
         kind = entry["type"]
         return KINDS.get(kind) if isinstance(kind, str) else None

@@ -75,9 +75,9 @@ def block_of(part: Any) -> Json:
 
 
 def image(data: Any, kind: Any) -> Json:
-    """Return an image block, or, if the data is not a valid image, text that describes the data.
+    """Return an image block, or text if the image is invalid, unsupported or too large.
 
-    The API would reject the entire request because of an invalid image.
+    The API would reject the entire request because of such an image.
     """
     raw = decoded(data)
     if raw is None:

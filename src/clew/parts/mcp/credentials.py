@@ -144,7 +144,7 @@ class Proof:
     async def _renew(self, stale: OAuthTokens | None) -> OAuthTokens | None:
         """Renew an expired token only once, even if several requests find it expired.
 
-        Return the new token.
+        Return the new token, or None if there is none to renew or the renewal fails.
         """
         if stale is None:
             return None

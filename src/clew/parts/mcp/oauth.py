@@ -92,7 +92,10 @@ class Loopback:
         await self._server.wait_closed()
 
     async def answer(self, person_s: float = PERSON_S) -> LoginCallback:
-        """Wait for the redirect of this login; ignore all others."""
+        """Wait for the redirect of this login; ignore all others.
+
+        Raise `LoginError` after `person_s`.
+        """
         try:
             async with asyncio.timeout(person_s):
                 return await self._answers.get()

@@ -321,9 +321,10 @@ def from_arguments(arguments: Sequence[str], cwd: Path) -> Iterator[ServerEntry]
 
 
 def find_project_files(places: Places) -> list[Path]:
-    """Return the `.mcp.json` files in this folder and its parents, nearest first.
+    """Return where `.mcp.json` files may be: in this folder and its parents, nearest first.
 
-    Parents outside the repository are not included.
+    The last folder is the repository's root or the home folder. If neither is a parent, only this
+    folder counts.
     """
     files = []
     for folder in (places.cwd, *places.cwd.parents):

@@ -265,7 +265,8 @@ class McpServer:
     async def _list(self, kinds: set[str]) -> PeerFailure | None:
         """Reload lists.
 
-        If the server can't list its tools, return the failure and keep the previous lists.
+        If the server can't list its tools, return the failure and keep the previous lists. Return
+        None if it can.
         """
         client = self._client
         assert client is not None
@@ -301,7 +302,7 @@ class McpServer:
     async def relist_tools(self) -> PeerFailure | None:
         """Ask the server for its tools again.
 
-        If this fails, return the failure and keep the previous tools.
+        If this fails, return the failure and keep the previous tools. Return None if it succeeds.
         """
         failure = await self._list({"tools"})
         self._on_change()

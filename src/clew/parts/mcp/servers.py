@@ -125,7 +125,7 @@ class Servers:
         return server.problem or f"it is still {server.state} after {most_s:g} s"
 
     def tools(self) -> tuple[Tool[Any], ...]:
-        """Return all available tools, ordered by server name and then by tool name."""
+        """Return the servers' tools, ordered by server name, then clew's own tools for servers."""
         tools: list[Tool[Any]] = []
         has_resources = False
         for name in sorted(self._servers):

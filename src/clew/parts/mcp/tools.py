@@ -108,7 +108,10 @@ class McpTool(Tool[ServerArguments]):
             await news.aclose()
 
     async def _visited(self, failure: PeerFailure) -> bool:
-        """Return whether the user visited the pages that the server requires before a call."""
+        """Ask the user to visit the pages that a server requires before a call.
+
+        Return whether the user did.
+        """
         wanted = as_object(failure.data).get("elicitations")
         if failure.code != URL_ELICITATION_REQUIRED or not isinstance(wanted, list) or not wanted:
             return False

@@ -72,9 +72,9 @@ class MemoryPart(Part):
 
 
 def memories_of(ground: Ground) -> Path | None:
-    """Return the project's memory folder, or None if memory is disabled.
+    """Return the project's memory folder, and allow the model to read it.
 
-    Also allow the model to read the folder.
+    Return None if memory is disabled or the user's files are not used.
     """
     if not is_feature_on("memory", ground.began.settings, ground.environment):
         return None

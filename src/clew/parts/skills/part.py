@@ -314,7 +314,7 @@ class SessionSkills(Part):
         return LoadedSkill(text=text, record=record, agent=skill.agent, model=skill.model)
 
     def spared(self, call: BoundCall, decision: Decision) -> Decision:
-        """Return the decision, but allow loading a skill that only adds text.
+        """Return the decision, but allow searching for skills and loading one that only adds text.
 
         Loading such a skill is like reading a file.
         """
@@ -375,7 +375,10 @@ class SessionSkills(Part):
         }
 
     async def _text(self, skill: Skill, arguments: str, *, lends: bool = True) -> str:
-        """Return a called skill's text, with arguments and the output of commands inserted."""
+        """Run the commands in a called skill's text; return the text with their output inserted.
+
+        Arguments are inserted too. With `lends`, the skill's permissions and hooks take effect.
+        """
         try:
             body = body_of(skill)
         except OSError as error:

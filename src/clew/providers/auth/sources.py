@@ -334,7 +334,7 @@ def google_token_of(fields: Json) -> Token | None:
 
 
 def aws_keys_of(fields: Json) -> AwsKeys | None:
-    """Return the keys in the output of a program or metadata server of AWS."""
+    """Return the keys in the output of a program or metadata server of AWS, or None."""
     access, secret = text_of(fields.get("AccessKeyId")), text_of(fields.get("SecretAccessKey"))
     if not access or not secret:
         return None

@@ -312,7 +312,7 @@ def begins_late(path: Path, form: str, *, subagents: bool) -> bool:
 
 
 def redaction_of(*, redacts: bool, is_raw: bool) -> Redaction | None:
-    """Return the redaction for an export.
+    """Return the redaction for an export, or None if nothing is redacted.
 
     Secrets are redacted by default, personal data too with `redacts`, and nothing with `is_raw`.
     """

@@ -89,7 +89,7 @@ class OtherSessions:
                 self._due_s[str(path)] = clock() + PAUSE * (clock() - began_s)
 
     def find(self, name: str, cwd: str) -> Path | None:
-        """Return the copy of a session, updated if the agent's file has changed."""
+        """Return the copy of a session, or None; update it if the agent's file has changed."""
         if not is_folder(self.home):
             return None
         try:
@@ -105,7 +105,10 @@ class OtherSessions:
         return next(iter(find_session(self.home, path.stem)), path)
 
     def adopt(self, name: str, cwd: str) -> Path | None:
-        """Import the copy of a session into clew's own sessions, and return its transcript."""
+        """Import the copy of a session into clew's own sessions, and return its transcript.
+
+        Return None if there is no such copy.
+        """
         path = self.find(name, cwd)
         if path is None:
             return None
@@ -180,7 +183,10 @@ def _stamp(path: Path) -> list[int]:
 
 
 def _date(path: Path, source: Path) -> None:
-    """Give a copy the time of its last message, or else of its source, because lists sort by it."""
+    """Set a copy's time to that of its last message, or else of its source.
+
+    Lists sort by this time.
+    """
     ends = light.read_ends(path)
     at = light.find_string_field(ends.tail, "timestamp", last=True) if ends else None
     moment_s = read_seconds(at) or source.stat().st_mtime

@@ -105,7 +105,7 @@ def prompts(path: Path) -> Iterator[BranchPrompt]:
 
 
 def find_prompt_above(path: Path, uuid: str) -> BranchPrompt | None:
-    """Return the prompt that a message is or belongs to, on any branch."""
+    """Return the prompt that a message is or belongs to, on any branch, or None."""
     loaded = load(path, reads_all=True)
     links = loaded.chain.links
     prompts = {links.index[prompt.uuid]: prompt for prompt in _of(loaded)}
@@ -274,7 +274,10 @@ def format_prompt(prompt: BranchPrompt, name: str = "") -> str:
 
 
 def _lineage(path: Path) -> Json | None:
-    """Return the session and the message that a session was forked from, from its first line."""
+    """Return the session and the message that a session was forked from, from its first line.
+
+    Return None if it is not a fork.
+    """
     origin = read_header(path).get("forkedFrom")
     is_whole = type(origin) is dict and all(
         type(origin.get(key)) is str for key in ("sessionId", "messageUuid")

@@ -459,7 +459,7 @@ def _sessions(home: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _cwd(path: str) -> str | None:
-    """Read the working folder from the first 4 KiB, or else from the head of the file."""
+    """Read the working folder from the first 4 KiB, or else from the head of the file; or None."""
     try:
         with FileIO(path) as file:
             head = file.read(4096)

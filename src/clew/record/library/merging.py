@@ -52,7 +52,7 @@ def origin_of(message: Json) -> str:
 def merge(first: Path, second: Path, *, title: str, now: Callable[[], str]) -> MergedSession:
     """Write a session with both continuations.
 
-    Raise `SessionError` if they have no messages in common.
+    Raise `SessionError` if they have no messages in common, or the first has all of the second's.
     """
     sides = [
         [m for m in read_branch(path).messages if m.get("type") in SAID] for path in (first, second)

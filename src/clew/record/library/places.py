@@ -39,7 +39,7 @@ def list_worktrees(cwd: str) -> tuple[str, ...]:
 
 
 def _common(git: Path) -> Path | None:
-    """Return the repository's common folder, which all worktrees share."""
+    """Return the repository's common folder, which all worktrees share, or None."""
     if is_folder(git):
         return git
     line = _line(git)

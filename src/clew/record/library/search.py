@@ -67,7 +67,7 @@ class ScanMatch(Struct, frozen=True, kw_only=True):
 
 
 def line_of(query: Query, path: str, at: int, raw: bytes) -> ScanMatch | None:
-    """Return the entry in `raw` if it matches the query."""
+    """Return the entry in `raw` if it matches the query, otherwise None."""
     entry = decode_object(raw)
     text = text_of(entry)
     if not text or not match_words(query, text):

@@ -30,7 +30,7 @@ _UNSPACED = re.compile(
     r"([\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff])"
 )
 _WORD = re.compile(r"[^\W_]+")
-# Text that begins with one of these tags is a program's record; its tags are not searched.
+# Text that begins with one of these tags was written by a program; the tags are not searched.
 _TAG = re.compile(rf"</?(?:{'|'.join(TAGS)})>")
 _SAID_TWICE = re.compile(r"<command-message>[^<]*</command-message>")
 # The queries and results of earlier searches don't match later searches.
@@ -93,7 +93,7 @@ def _is_search(command: Any) -> bool:
 
 
 def strip_tags(text: str) -> str:
-    """Return a program's record without its tags; other text is returned unchanged."""
+    """Return text that begins with one of `TAGS` without its tags, and other text unchanged."""
     if not _TAG.match(text):
         return text
     return _TAG.sub(" ", _SAID_TWICE.sub("", text)).strip()

@@ -245,7 +245,7 @@ def compute_expected_states(steps: Sequence[ChangeStep]) -> dict[str, tuple[File
 
 
 def to_redo(steps: Sequence[ChangeStep]) -> ChangeStep | None:
-    """Return the latest rewind that was not undone."""
+    """Return the latest rewind that was not undone, or None."""
     undone = {step.rewind.redo_of for step in steps if step.rewind is not None}
     for step in reversed(steps):
         if step.rewind is not None and step.rewind.redo_of is None and step.at not in undone:

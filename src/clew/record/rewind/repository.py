@@ -1,4 +1,4 @@
-"""Read-only access to the contents that git stores for a working folder, without running git."""
+"""Read-only access to the contents in a working folder's git repository, without running git."""
 
 import mmap
 import os
@@ -144,7 +144,7 @@ def _opened(path: Path) -> _Pack | None:
 
 
 def _offset(index: mmap.mmap, oid: bytes) -> int | None:
-    """Return the offset of an object in the pack that the index describes."""
+    """Return the offset of an object in the pack that the index describes, or None."""
     first = oid[0]
     low = 0 if not first else _number(index, _FANOUT_AT + 4 * (first - 1))
     high = _number(index, _FANOUT_AT + 4 * first)
@@ -289,7 +289,10 @@ class Repository:
 
 
 def _git_folder(folder: str) -> tuple[str, Path] | None:
-    """Return the top of the working tree and its git folder, which a `.git` file may name."""
+    """Return the top of the working tree and its git folder, which a `.git` file may name.
+
+    Return None if there is neither, or the file can't be read.
+    """
     for top in (folder, *map(str, Path(folder).parents)):
         git = Path(top, ".git")
         if is_folder(git):

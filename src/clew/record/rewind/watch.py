@@ -79,7 +79,10 @@ class FolderSnapshot:
         self._last = seen if is_whole else None
 
     def look(self) -> Glance | None:
-        """Scan the folder, with the tracked files as of the last `take`."""
+        """Scan the folder, with the tracked files as of the last `take`.
+
+        Return None if the folder is too large.
+        """
         repository = self._repository
         return self._tree.glance(repository.tracked, repository.parents)
 

@@ -68,7 +68,7 @@ class ResumedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_metadata(metadata: AgentMetadata) -> dict[str, Any]:
-    """Return the sidecar's content in its wire spelling."""
+    """Return the sidecar's content with the field names used in the file."""
     fields = {key: getattr(metadata, field) for key, field in _FIELDS.items()}
     return {**metadata.more, **{key: value for key, value in fields.items() if value is not None}}
 
@@ -211,7 +211,10 @@ def bring_home(agent_transcript: Path, log: Log, home: Path) -> None:
 
 
 def find_agent(place: SessionPlace, home: Path, name: str) -> Path | None:
-    """Return the transcript of the agent with this name or ID; the latest, if several match."""
+    """Return the transcript of the agent with this name or ID, or None.
+
+    If several match, return the latest.
+    """
 
     def is_meant(path: Path) -> bool:
         metadata = read_metadata(path, home)

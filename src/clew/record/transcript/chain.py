@@ -43,7 +43,7 @@ class Chain(msgspec.Struct, kw_only=True):
         return None if self.boundary == ROOT else self.links.nodes[self.boundary].uuid
 
     def boundary_before(self, uuid: str) -> str | None:
-        """Return the compaction boundary that precedes an entry."""
+        """Return the compaction boundary that precedes an entry, or None."""
         i = self.links.index[uuid]
         _, boundary = self.ways.walk(i, self.links.nodes[i].at, [])
         return None if boundary == ROOT else self.links.nodes[boundary].uuid

@@ -52,7 +52,7 @@ def of_folder(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Out
 
 
 def find_newest(home: Path, cwd: str) -> Outline | None:
-    """Return the most recently written session of this folder.
+    """Return the most recently written session of this folder, or None.
 
     Skip empty files and sessions of other folders. Raise `SessionError` if the newest session
     may be unreadable, because `--continue` must not start a conversation that lacks its

@@ -128,7 +128,10 @@ def copy_messages(
     *,
     until: str | None = None,
 ) -> Iterator[Json]:
-    """Yield the messages of `loaded`, up to and including `until`, as a session's only branch."""
+    """Yield the messages of `loaded`, up to and including `until`, as a session's only branch.
+
+    Also yield the lines of the kinds in `_COPIED`.
+    """
     lines = (
         (at, _without_redo(line) | {"sessionId": session_id})
         for at, line in read_side_lines(loaded, *_COPIED)

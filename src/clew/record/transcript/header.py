@@ -15,7 +15,7 @@ LONGEST_HEADER_BYTES = 1 << 16
 
 
 def read_header(path: Path) -> Json:
-    """Return the first line of a file; an empty object if it is unreadable or not clew's."""
+    """Return the object in the first line of a file; an empty one if there is none to read."""
     try:
         with path.open("rb") as file:
             return decode_object(file.readline(LONGEST_HEADER_BYTES))

@@ -173,8 +173,8 @@ def read_flag(line: bytes, key: str) -> bool:
 def find_string_field(text: bytes, key: str, *, last: bool = False) -> str | None:
     """Return the first (or last) string value of `key` without parsing the lines, which may be cut.
 
-    The match may be a key inside a nested value. Use `find_last_field` where complete lines are
-    available.
+    The match may be a key inside a nested value. Return None if there is no match. Use
+    `find_last_field` where complete lines are available.
     """
     opening = re.compile(rb'"%s"\s*:\s*"((?:[^"\\]|\\.)*)"' % re.escape(key.encode()), re.S)
     values = [opening.search(text)] if not last else list(opening.finditer(text))[-1:]
@@ -201,7 +201,7 @@ def _whole(text: str) -> str:
 def find_last_field(ends: Ends, kind: str, key: str) -> str | None:
     """Return the newest `key` of the metadata lines of `kind`, from the tail or else the head.
 
-    An empty value is returned as well: it removes the title or tag.
+    Return None if there is none or the newest is empty, which removes the title or tag.
     """
     needle = f'"{kind}"'.encode()
     parts = (ends.tail,) if ends.tail is ends.head else (ends.tail, ends.head)
@@ -218,7 +218,7 @@ def find_last_field(ends: Ends, kind: str, key: str) -> str | None:
 
 
 def find_first_prompt(head: bytes) -> str | None:
-    """Return the first thing the user wrote, on one line and cut to 200 characters."""
+    """Return the first thing the user wrote, on one line and cut to 200 characters, or None."""
     command = None
     for line in head.split(b"\n"):
         if b'"user"' not in line or any(mark in line for mark in _NEVER_A_PROMPT):

@@ -100,7 +100,7 @@ def _is_boundary(line: bytes) -> bool:
 
 
 def _oldest_kept(boundary: dict[str, Any]) -> str | None:
-    """Return the first entry that a compaction kept, from its segment or else its list."""
+    """Return the first entry that a compaction kept, from its segment or else its list, or None."""
     segment = _metadata(boundary).get("preservedSegment")
     head: Any = next(iter(_listed(boundary)), None)
     if isinstance(segment, dict):

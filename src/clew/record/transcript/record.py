@@ -91,7 +91,7 @@ class Recorder(SideLines):
         that a compaction kept stay after its boundary and change nothing. `hint` is the
         parent of the first message, for callers that pass only new messages. Return the
         UUID of the last message written, or else of the last known message at the
-        beginning, or else the hint.
+        beginning, or else the hint, which may be None.
         """
         strand, last = self._main, hint
         if hint is not None:
@@ -124,6 +124,7 @@ class Recorder(SideLines):
         """Record a boundary and the messages after it, after everything it closes or keeps.
 
         If the boundary kept an entry that is missing from the file, resuming would lose that entry.
+        Return the UUID of the last message written.
         """
         self.record(history)
         meta = boundary.get("compactMetadata")

@@ -98,7 +98,7 @@ def list_running(home: Path) -> Iterator[Running]:
 
 
 def find_holder(home: Path, session_id: str) -> Running | None:
-    """Return the other process that has a session open, if it is registered."""
+    """Return the other process that has a session open, or None if none is registered."""
     others = (r for r in list_running(home) if r.pid != os.getpid())
     return next((r for r in others if r.session_id == session_id), None)
 

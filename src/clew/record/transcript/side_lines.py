@@ -1,6 +1,6 @@
 """The lines of a transcript outside its conversation, one method for each kind.
 
-Their fields have wire spelling; docs/internals/transcript.md lists them.
+Their fields have the names used in the file, which docs/internals/transcript.md lists.
 """
 
 from abc import ABC, abstractmethod
@@ -111,7 +111,7 @@ class SideLines(ABC):
         self._note("agent-setting", agentSetting=name)
 
     def pr_link(self, **link: Any) -> None:
-        """Record a pull request that the session created, in wire spelling."""
+        """Record a pull request that the session created; `link` uses the file's field names."""
         self._note("pr-link", **link)
 
     def worktree_state(self, worktree: Message | None) -> None:
@@ -125,13 +125,16 @@ class SideLines(ABC):
         self._note("permission-mode", permissionMode=mode)
 
     def cost_state(self, **totals: Any) -> None:
-        """Record the session's totals so far, in wire spelling; only the last such line applies."""
+        """Record the session's totals so far; only the last such line applies.
+
+        `totals` uses the file's field names.
+        """
         self._note("cost-state", **totals)
 
     def request_cost(self, **cost: Any) -> None:
-        """Record the cost of one request, in wire spelling.
+        """Record the cost of one request; `cost` uses the file's field names.
 
-        Compactions and side requests are included.
+        Compactions and side requests are recorded too.
         """
         self._note("request-cost", **cost)
 

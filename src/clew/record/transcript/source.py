@@ -99,7 +99,10 @@ class TranscriptSource:
     def last_line_with(
         self, needle: bytes, before: int, is_wanted: Callable[[bytes], bool] = bool
     ) -> int | None:
-        """Return the offset of the last accepted line before `before` that contains `needle`."""
+        """Return the offset of the last accepted line before `before` that contains `needle`.
+
+        Return None if there is none.
+        """
         while (position := self._find_back(needle, before)) is not None:
             start = self._line_start(position)
             if is_wanted(self.line_at(start)):

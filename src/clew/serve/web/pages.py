@@ -171,7 +171,7 @@ class WebPages:
         )
 
     async def _find_shelf(self, session: str, device: Device) -> Shelf | None:
-        """Return the shelf if it should provide a session, or None."""
+        """Return the shelf if it, and not the log, should provide a session; otherwise None."""
         if self._shelf is None or not self._shelf.has(session):
             return None
         show = partial(lists.show_one, session=session, owner=device.owner)

@@ -36,7 +36,7 @@ SHARED_PATHS = frozenset({"/v1/web/me", "/v1/web/sessions"})
 
 
 def check_share(device: Device, request: Request) -> None:
-    """Refuse a link's token for anything except its session."""
+    """Refuse a link's token for anything except its session and `SHARED_PATHS`."""
     session_id = request.path_params.get("session") or request.query_params.get("session", "")
     is_list = not session_id and request.url.path == "/v1/web/stream"
     if not device.session or is_list or request.url.path in SHARED_PATHS:

@@ -254,7 +254,7 @@ class Environment(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
     def text(self, field: str) -> str | None:
-        """Return the value of a field, or its default."""
+        """Return the value of a field, or its default, which may be None."""
         return self.values.get(field, BY_FIELD[field].default)
 
     def number(self, field: str) -> int | None:

@@ -111,7 +111,10 @@ def repository_of(folder: Path) -> str:
 
 
 def _folder_named_by(git: Path) -> Path | None:
-    """Return the git directory that `.git` is, or that it points to if it is a file."""
+    """Return the git directory that `.git` is, or that it points to if it is a file.
+
+    Return None if `.git` does not exist.
+    """
     if is_folder(git) or not is_there(git):
         return git if is_folder(git) else None
     words = os.fsdecode(read_content(git, MAX_NAME_BYTES))
@@ -226,7 +229,7 @@ class _Search:
         self.stamps.setdefault(path, _stamp(path))
 
     def _git_folder(self, top: Path) -> Path | None:
-        """Return the git directory of a working tree, following a `.git` file."""
+        """Return the git directory of a working tree, following a `.git` file, or None."""
         try:
             return _folder_named_by(top / ".git")
         except (OSError, ValueError):

@@ -68,7 +68,10 @@ def find_service_key(
     places: Places,
     keyring: Any = None,
 ) -> str | None:
-    """Return the key of one service: from its own variables, the keyring, or `clew login`."""
+    """Return the key of one service: from its own variables, the keyring, or `clew login`.
+
+    Return None if there is none.
+    """
     for name in variables:
         if value := environ.get(name, "").strip():
             return value
@@ -122,7 +125,7 @@ def write_secrets(path: Path, secrets: Json) -> None:
 
 
 def read_login(path: Path, service: str = "") -> str | None:
-    """Return the saved key of a service, or of Anthropic."""
+    """Return the saved key of a service, or of Anthropic if none is named; None without a key."""
     saved = read_secrets(path)
     key = object_of(saved.get("services")).get(service) if service else saved.get("apiKey")
     return key if isinstance(key, str) and key else None

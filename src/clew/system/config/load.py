@@ -175,7 +175,7 @@ class CommandLineSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_stamp(path: Path) -> Stamp:
-    """Return a file's inode, size and modification time, or None if it does not exist."""
+    """Return a file's inode, size and modification time; None if it is missing or inaccessible."""
     try:
         seen = path.stat()
     except OSError:

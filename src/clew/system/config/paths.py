@@ -107,7 +107,8 @@ def project_root(cwd: Path, home: Path, config_home: Path) -> Path:
     """Return the nearest folder with settings, from `cwd` up to the repository's root; else `cwd`.
 
     The same deny rules therefore apply to a session started in a subfolder and one started at the
-    top.
+    top. The search ends at the home folder, too. Settings above `cwd` count only if they belong to
+    the user or root.
     """
     for folder in (cwd, *cwd.parents):
         own = folder / ".claude"

@@ -309,7 +309,7 @@ def read_switch(settings: Mapping[str, Any], name: str) -> bool | None:
 
 
 def read_text(settings: Mapping[str, Any], name: str) -> str | None:
-    """Return a string, or None if it is empty."""
+    """Return a string, or None if it is empty or not set."""
     return value_in(settings, name) or None
 
 

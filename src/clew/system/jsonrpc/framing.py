@@ -73,7 +73,7 @@ class LineFraming:
             self._rest = bytearray()
 
     def _line(self) -> bytes | Unframed | None:
-        """Return the line that has just ended."""
+        """Return the line that has just ended and forget it; None if it is empty."""
         head, self._head = self._head, None
         if head is not None:
             return too_large(head, self._max_bytes)
@@ -175,7 +175,7 @@ def too_large(head: bytes, max_bytes: int) -> Unframed:
 
 
 def length_in(header: bytes) -> int | None:
-    """Return the length from the last header that has one, ignoring garbage before it."""
+    """Return the length from the last header that has one, ignoring garbage before it, or None."""
     length: int | None = None
     for line in header.split(b"\r\n"):
         name, _, value = line.partition(b":")

@@ -175,7 +175,7 @@ class Peer:
         return [*(Ended(id=identity, outcome=failure) for identity in pending), *withdrawn]
 
     def due_at(self) -> float | None:
-        """Return the time at which to call `expire` next."""
+        """Return the time at which to call `expire` next, or None if no request can expire."""
         return min((p.due_at for p in self._pending.values() if p.due_at is not None), default=None)
 
     def expire(self, *, now_s: float) -> list[Event]:
@@ -234,7 +234,10 @@ class Peer:
         return [Ended(id=own_id, outcome=outcome)]
 
     def _own(self, identity: Any) -> Id | None:
-        """Return an ID in the form in which we sent it. Some peers return a number as a string."""
+        """Return an ID in the form in which we sent it, or None if it is not pending.
+
+        Some peers return a number as a string.
+        """
         if identity in self._pending:
             return identity if type(identity) is str else int(identity)
         if type(identity) is str and identity.isdecimal() and len(identity) < 16:

@@ -74,7 +74,7 @@ class ProcessOutput:
 
     @property
     def path(self) -> Path | None:
-        """The path of the file, even if the file does not exist yet."""
+        """The path of the file, even if the file does not exist yet; None if there won't be one."""
         return self._spill
 
     def move(self, to: Path) -> None:
@@ -125,7 +125,10 @@ class ProcessOutput:
         return moved
 
     def save(self) -> None:
-        """Write the output so far to the file, which also receives all further output."""
+        """Write the output so far to the file, which also receives all further output.
+
+        Do nothing if a part of the output is already missing.
+        """
         if self._spill is None or self._file >= 0 or self.saved_bytes or self.left_out:
             return
         try:

@@ -120,7 +120,10 @@ class HttpTransport:
         return len(self._busy), len(self._idle)
 
     def take_idle(self, route: Route) -> ByteChannel | None:
-        """Return the most recently used idle connection that is usable. Close unusable ones."""
+        """Take the most recently used idle connection that is usable; return it, or None.
+
+        Unusable connections are closed.
+        """
         for i in range(len(self._idle) - 1, -1, -1):
             resting = self._idle[i]
             if not resting.usable():

@@ -237,7 +237,7 @@ def read_proxy(text: str) -> Proxy:
 
 
 def login_of(credentials: str | None) -> tuple[str, str] | None:
-    """Return the user and password from a URL, percent-decoded."""
+    """Return the user and password from a URL, percent-decoded, or None if it has none."""
     if credentials is None:
         return None
     user, _, password = credentials.partition(":")
@@ -245,7 +245,7 @@ def login_of(credentials: str | None) -> tuple[str, str] | None:
 
 
 def make_basic_header(credentials: str | None) -> str | None:
-    """Return the Authorization header for the user and password from a URL."""
+    """Return the Authorization header for the user and password from a URL, or None."""
     login = login_of(credentials)
     return None if login is None else _basic(*login)
 

@@ -153,7 +153,7 @@ class Builder:
 
     @property
     def last(self) -> str | None:
-        """The UUID of the newest message."""
+        """The UUID of the newest message, or None without messages."""
         return self.out.messages[-1]["uuid"] if self.out.messages else None
 
     def follow(self, uuid: str | None) -> None:
@@ -338,7 +338,7 @@ class Builder:
         )  # fmt: skip
 
     def charge(self, usage: Json) -> bool:
-        """Set the usage of the newest response; return False if that response already has one."""
+        """Set the usage of the newest response; return False if there is none or it has usage."""
         charged = ""
         for index, entry in reversed(list(enumerate(self.out.messages))):
             if entry["type"] != "assistant":

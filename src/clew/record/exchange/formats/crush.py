@@ -1,4 +1,4 @@
-"""Convert the database of Crush, and of the Go program on which it is based. Does no I/O.
+"""Convert the database of Crush, and of opencode before version 0.1. Does no I/O.
 
 A session with a parent belongs to a subagent; its ID may end with the ID of the call that started
 it.

@@ -217,7 +217,7 @@ def _parts(content: Any) -> list[Json]:
 
 
 def read_part(build: Builder, part: Json) -> Json | None:
-    """Return the block for a text or an image; anything else is counted as changed."""
+    """Return the block for a text or an image; count anything else as changed and return None."""
     if type(part.get("text")) is str:
         return make_text(part["text"])
     data = object_of(part.get("inlineData"))

@@ -93,7 +93,7 @@ def plain(blocks: list[Json]) -> Any:
 
 
 def read_block(build: Builder, part: Json) -> Json | None:
-    """Return the block for a text or an image; anything else is counted as changed."""
+    """Return the block for a text or an image; count anything else as changed and return None."""
     if text_of(part.get("type")) in _TEXTS and type(part.get("text")) is str:
         return make_text(part["text"])
     url = part.get("image_url") or part.get("imageUrl")

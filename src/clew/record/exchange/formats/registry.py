@@ -43,7 +43,7 @@ TITLES = {item.name: item.title for item in FORMATS}
 
 
 def find_format(source: Source) -> Format | None:
-    """Return the format that recognizes a source. Raise an error if several do."""
+    """Return the format that recognizes a source, or None. Raise an error if several do."""
     matching = [item for item in FORMATS if item.recognizes(source)]
     if len(matching) > 1:
         names = " and ".join(item.title for item in matching)

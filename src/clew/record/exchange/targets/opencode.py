@@ -32,7 +32,7 @@ def opencode_id(session: ExportedSession) -> str:
 
 
 def _id(session: ExportedSession, kind: str, at_ms: int, *names: int | str) -> str:
-    """Return an ID in opencode's form: 12 sortable hex digits, then 14 letters.
+    """Return an ID in opencode's form: 12 sortable hex digits, then 14 letters or digits.
 
     If the last of `names` is a number, IDs with the same time are sorted by this number.
     """
