@@ -141,6 +141,29 @@ SED = (
     "F",
     "z",
 )
+SED_PIECES = (
+    "s/",
+    "s|",
+    "/",
+    "|",
+    "[/]",
+    "[|]",
+    "[]",
+    "[^]",
+    "]",
+    "y/a/",
+    "/x/",
+    ";",
+    ";s/",
+    ";s|",
+    "w new.txt",
+    "e npm",
+    "x",
+    "p",
+    "\\",
+    "\n",
+    "1",
+)
 AWK = (
     "{print $1}",
     "NR==1",
@@ -514,6 +537,13 @@ def operand(rng: Random) -> str:
     return with_payload(rng, one_of(rng, TRICKS))
 
 
+def sed_script(rng: Random) -> str:
+    """A script of sed, or pieces of scripts in any order."""
+    if rng.random() < 0.5:
+        return one_of(rng, SED)
+    return "".join(one_of(rng, SED_PIECES) for _ in range(2 + int(rng.random() * 6)))
+
+
 VERSIONED = ("make", "python3", "node", "npx", "pytest", "cargo", "yarn", "bash", "go", "rustc")
 
 
@@ -531,7 +561,7 @@ def program_words(rng: Random) -> str:
         name = table = one_of(rng, PROGRAMS)
         words = [name]
         if name == "sed" and rng.random() < 0.8:
-            words.append(quoted(rng, one_of(rng, SED)))
+            words.append(quoted(rng, sed_script(rng)))
         elif name == "awk":
             words.append(quoted(rng, one_of(rng, AWK)))
         elif name == "find":

@@ -170,6 +170,11 @@ def git_remote_verbose() -> None:
     patch(git, "words_read", forgetful)
 
 
+# sed as it was read once: brackets were characters like any others.
+WITHOUT_BRACKETS = re.compile(
+    readonly.SED_COMMAND.pattern.replace(r"[^\[\\\n]", r"[^\\\n]")
+)
+
 HOLES: dict[str, Open] = {
     # readings
     "a line that begins with a continuation": misread(r"\n[ \t]*\\\n[^\n]*"),
@@ -215,6 +220,7 @@ HOLES: dict[str, Open] = {
     "the second file of uniq": other_operands("uniq", "files"),
     "find -delete and -fprint": find_also({"-delete": 0, "-fprint": 1, "-fls": 1}),
     "find -exec": both(find_also({}), replaced(readonly, "find_reads", lambda words: True)),
+    "a delimiter in brackets": replaced(readonly, "SED_COMMAND", WITHOUT_BRACKETS),
     "programs of sed": replaced(readonly, "sed_script", lambda text: True),
     "programs of awk": replaced(readonly, "AWK_ACTS", NEVER),
     "PATH and its like": any_variable,

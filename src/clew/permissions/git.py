@@ -7,6 +7,7 @@ leads to another repository (`-C`, `--git-dir`).
 
 import re
 from functools import cache
+from itertools import pairwise
 
 from clew.permissions.programs import Arguments, ProgramOptions, parse_row, read_arguments
 from clew.permissions.shell import Simple
@@ -149,7 +150,10 @@ READERS = frozenset(ROWS) - CREATE - frozenset(FIRST) - {"remote", "reflog"}
 
 # Format fields that make git check a signature, for which it starts a program.
 SIGNATURE = re.compile(r"%[-+ ]?G|signature")
-FORMATS = ("--format", "--pretty", "--sort")
+SIGNATURE_FIELD = re.compile(r"%[-+ ]?G|%\([^)]*signature")
+FORMATS = ("--format", "--pretty", "--sort", "--group")
+# `--diff-merges=remerge` merges again, for which git writes objects.
+MERGES_AGAIN = re.compile(r"--diff-merges=(?:r|remerge)")
 
 
 @cache
@@ -209,6 +213,8 @@ def words_read(name: str, arguments: Arguments, rest: tuple[Word, ...]) -> bool:
     """Return whether a subcommand with these arguments only reads."""
     if any(SIGNATURE.search(word.text) for word in arguments.values(*FORMATS)):
         return False
+    if merges_again(rest):
+        return False
     operands = [word.text for word in arguments.operands]
     match name:
         case "branch" | "tag":
@@ -227,6 +233,14 @@ def words_read(name: str, arguments: Arguments, rest: tuple[Word, ...]) -> bool:
             return len(operands) <= 2
         case _:
             return True
+
+
+def merges_again(rest: tuple[Word, ...]) -> bool:
+    """Return whether `--diff-merges=remerge` is among the arguments, as one word or two."""
+    return any(
+        MERGES_AGAIN.fullmatch(f"{word.text}={after.text}") or MERGES_AGAIN.fullmatch(word.text)
+        for word, after in pairwise((*rest, Word(raw="", text="")))
+    )
 
 
 # -- options that a rule for a read-only command does not cover
@@ -263,8 +277,15 @@ def git_exceeds(command: Simple, home: str) -> bool:
         is_elsewhere(command, home)
         or any(is_harmful(word) for word in rest)
         or (name == "grep" and any(OPENS_PAGER.match(word.text) for word in rest))
-        or any(SIGNATURE.search(word.text) for word in rest if word.text.startswith("--"))
+        or merges_again(rest)
+        or any(has_signature(word) for word in rest)
     )
+
+
+def has_signature(word: Word) -> bool:
+    """Return whether a word, an option or its value, may be a format with a signature field."""
+    pattern = SIGNATURE if word.text.startswith("--") else SIGNATURE_FIELD
+    return pattern.search(word.text) is not None
 
 
 def is_harmful(word: Word) -> bool:

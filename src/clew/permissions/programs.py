@@ -84,7 +84,8 @@ ROWS: dict[str, str] = {
     " --human-readable --si --inodes --local --portability --output? --type: --print-type"
     " --exclude-type:",
     "namei": "files loose -l -m -o -v -x",
-    "base64": "files -d -i -w: --decode --ignore-garbage --wrap:",
+    # In macOS, `-i` takes a file.
+    "base64": "files -d -w: --decode --ignore-garbage --wrap:",
     "base32": "files -d -i -w: --decode --ignore-garbage --wrap:",
     # `--files0-from` reads names from a file; these programs have no other harmful option.
     "wc": "files suffixed -c -m -l -L -w --bytes --chars --lines --max-line-length --words --total:",
@@ -214,16 +215,20 @@ ROWS: dict[str, str] = {
     "nawk": "pattern posix -F: -v:",
 }
 
-# Programs that print their version without loading any project code.
+# Programs that print their version with `--version` without loading any project code.
 TELLS_VERSION = frozenset({
     "node", "python", "python3", "pip", "pip3", "uv", "ruff", "java", "javac", "gcc", "g++",
     "clang", "make", "cmake", "git", "docker", "ruby", "perl", "php", "jq", "rg", "bash", "zsh",
     "curl", "gh",
 })  # fmt: skip
-VERSION_OPTIONS = frozenset({"--version", "-V"})
-SHORT_VERSION = frozenset(
-    [("node", "-v"), ("ruby", "-v"), ("perl", "-v"), ("php", "-v"), ("java", "-version")]
-)
+VERSION_OPTIONS = frozenset({"--version"})
+# The letters of other programs may mean something else: `zsh -V` reads a script from its input.
+SHORT_VERSION = frozenset([
+    ("node", "-v"), ("ruby", "-v"), ("perl", "-v"), ("php", "-v"), ("java", "-version"),
+    *((name, "-V") for name in (
+        "python", "python3", "pip", "pip3", "uv", "ruff", "jq", "rg", "curl", "perl",
+    )),
+])  # fmt: skip
 
 # Options that write, run programs or open other files. A rule that only names the program is not
 # meant to allow them. Abbreviated names and bundled letters are recognized.

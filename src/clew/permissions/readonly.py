@@ -403,11 +403,17 @@ def find_reads(words: tuple[Word, ...]) -> bool:
     return True
 
 
-ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)*/I?)"
+# A bracket expression in which neither the delimiter `{0}` nor a bracket or backslash occurs. Some
+# versions of sed end a pattern at a delimiter in brackets, others do not.
+BRACKETS = r"\[\^?+\]?+(?:\[:[a-z]+:\]|(?!{0})[^]\[\\\n]|\\(?!{0})[^]\[\\\n])*\]"
+DELIMITER = r"\1"
+PATTERN = rf"(?:{BRACKETS}|(?!{{0}})[^\[\\\n]|\\.)*"
+ADDRESS = rf"(?:\d+|\$|/{PATTERN.format('/')}/I?)"
 SED_COMMAND = re.compile(
     rf"\s*(?:{ADDRESS}(?:\s*[,~]\s*\+?{ADDRESS})?)?\s*!?\s*(?:[pdqQnNDPhHgGx=l]"
-    r"|s([/|#,@:!%~])(?:(?!\1)[^\\\n]|\\.)*\1(?:(?!\1)[^\\\n]|\\.)*\1[gpiI\d]*"
-    r"|y/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/)?\s*(?:[;\n}]|\Z)"
+    rf"|s([/|#,@:!%~]){PATTERN.format(DELIMITER)}{DELIMITER}"
+    rf"(?:(?!{DELIMITER})[^\\\n]|\\.)*{DELIMITER}[gpiI\d]*"
+    r"|y/(?:[^/\[\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/)?\s*(?:[;\n}]|\Z)"
 )
 
 
