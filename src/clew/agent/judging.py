@@ -41,11 +41,14 @@ class Judging:
         mode: Callable[[], Mode] | None = None,
         denied: Sequence[str] = (),
         folders: Sequence[str] = (),
+        is_model_of_project: bool = False,
     ) -> None:
         """Set up the decisions for one conversation.
 
-        `mode`, `denied` and `folders` are passed only for a subagent's conversation.
+        `mode` and `folders` are passed only for a subagent's conversation. `is_model_of_project`
+        means that a project's definition of the session's agent chose the main model.
         """
+        self._is_model_of_project = is_model_of_project
         self._folders = folders
         self._denied = denied
         self._mode = mode or (lambda: rules.mode)
@@ -111,8 +114,13 @@ class Judging:
         return (
             not standing.is_trusted
             and self._model() == SMALL
-            and any(
-                "model" in layer.data for layer in standing.layers if layer.scope in OF_THE_FOLDER
+            and (
+                self._is_model_of_project
+                or any(
+                    "model" in layer.data
+                    for layer in standing.layers
+                    if layer.scope in OF_THE_FOLDER
+                )
             )
         )
 

@@ -20,6 +20,7 @@ from clew.agent.tools.base import (
     ToolContext,
     ToolOutcome,
     ToolSession,
+    decided,
     make_failure,
 )
 from clew.agent.tools.registry import Toolbox
@@ -268,11 +269,13 @@ class SessionTools:
     def note_seen(self, path: Path, mtime_ms: int) -> bool:
         """Record that a host saw a file, so that edits may rely on it.
 
-        Return False if the file has changed since.
+        `path` is the real path on which permissions decided. Return False if the file has changed
+        since.
         """
         from clew.agent.tools.files import EDIT_MAX_BYTES, note_seen, take
 
-        snapshot = take(path, EDIT_MAX_BYTES)
+        with decided({str(path): str(path)}, self._session):
+            snapshot = take(path, EDIT_MAX_BYTES)
         if snapshot.status.st_mtime_ns // 1_000_000 != mtime_ms:
             return False
         lines = snapshot.data.count(b"\n") + 1

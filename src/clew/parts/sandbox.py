@@ -380,6 +380,27 @@ class SessionSandbox(Part):
                         raise OutsideError(PROMISED.format(why=error)) from None
             yield confinement
 
+    @asynccontextmanager
+    async def around_search(
+        self, argv: Sequence[str], folder: str, environment: Mapping[str, str]
+    ) -> AsyncIterator[Walled]:
+        """Prepare a search of `folder`, which permissions allowed even if it contains secrets.
+
+        A folder that becomes a link during the search would lead it to denied files. bubblewrap is
+        not used: it enters the search's folder by name.
+        """
+        async with AsyncExitStack() as opened:
+            confinement = Walled(argv=tuple(argv), environment=dict(environment))
+            if await self.can_confine() and await self.read_only.kind() != "bubblewrap":
+                policy = self._read_only_policy()
+                no_read = tuple(path for path in policy.no_read if not covers((path,), folder))
+                confinement = await opened.enter_async_context(
+                    self.read_only.around(
+                        argv, folder, environment, policy=replace(policy, no_read=no_read)
+                    )
+                )
+            yield confinement
+
     def _watched(self, policy: SandboxPolicy) -> list[str]:
         """Return the writable folders that contain the user's work."""
         own = (self.box.temp, *list_commit_paths(self._began.context.cwd))

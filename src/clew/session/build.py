@@ -40,7 +40,7 @@ from clew.agent.models import (
 from clew.agent.options import Options
 from clew.agent.requests import Measure, Requests
 from clew.agent.services import binds_thinking, target_named
-from clew.agent.subagents.offer import list_refusals
+from clew.agent.subagents.offer import is_model_of_project, list_refusals
 from clew.agent.tools.base import ToolSession
 from clew.agent.tools.file_names import FileNames
 from clew.agent.tools.registry import Toolbox
@@ -298,6 +298,7 @@ def judge_of(
         spared=spared,
         secrets=ground.secrets,
         denied=() if lead is None else list_refusals(lead),
+        is_model_of_project=is_model_of_project(lead, ground.options.model),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
-from tests.fronts.headless.test_rules_hold import settings
+from tests.fronts.headless.test_rules_hold import settings, trust, write
 
 MAKE = {"content": [{"tool": "Bash", "input": {"command": "touch made"}}]}
 DONE = {"text": "Done.", "times": "always"}
@@ -72,3 +72,30 @@ def test_what_a_rule_decides_is_not_reviewed(tmp_path: Path) -> None:
     _, bodies = auto(tmp_path, MAKE, more={"deny": ["Bash(touch *)"]})
     assert len(bodies) == 2
     assert not (tmp_path / "work" / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "trusted", "made"),
+    [
+        ("opus", (), False, False),
+        ("opus", ("--model", "sonnet"), False, True),
+        ("small", (), False, True),
+        ("inherit", (), False, True),
+        ("opus", (), True, True),
+    ],
+)
+def test_the_agent_of_an_untrusted_project_does_not_choose_its_reviewer(
+    tmp_path: Path, model: str, more: tuple[str, ...], trusted: bool, made: bool
+) -> None:
+    """The reviewer depends on the main model, which the definition of the agent may name."""
+    head = f"---\nname: maker\ndescription: makes\nmodel: {model}\n---\nMake.\n"
+    write(tmp_path / "work" / ".claude" / "agents" / "maker.md", head)
+    settings(tmp_path, {"permissions": {"defaultMode": "auto"}})
+    if trusted:
+        trust(tmp_path)
+    with serving({"scenario": 1, "answers": [MAKE, SAFE, DONE]}) as server:
+        done = clew(tmp_path, server.url, "-p", "make it", "--agent", "maker", *more)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "work" / "made").exists() is made
+    record = review(tmp_path)
+    assert record["verdict"] == ("safe" if made else "none"), record

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,6 +122,35 @@ def test_files_are_read_by_the_rules(host: Hosted, tmp_path: Path) -> None:
     assert "non-negative integer" in refused(host, "read_file", path="a.txt", max_bytes="x")
     done(host, "apply_flag_settings", settings={"permissions": {"deny": ["Read(a.txt)"]}})
     assert "permission rules" in refused(host, "read_file", path="a.txt")
+
+
+SWAPS = """
+import os, sys, time
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    os.rename("open", "aside"); os.rename("link", "open")
+    os.rename("open", "link"); os.rename("aside", "open")
+"""
+
+
+def test_a_folder_that_becomes_a_link_all_the_time_shows_no_denied_file(
+    host: Hosted, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    for folder, text in (("open", "plain"), ("vault", "a treasure")):
+        (work / folder).mkdir()
+        (work / folder / "note").write_text(text, "utf-8")
+    (work / "link").symlink_to("vault")
+    done(host, "apply_flag_settings", settings={"permissions": {"deny": ["Read(vault/**)"]}})
+    with subprocess.Popen([sys.executable, "-c", SWAPS, "30"], cwd=work) as swaps:
+        said = [host.ask("read_file", path="open/note") for _ in range(SWAPPED_READS)]
+        swaps.terminate()
+    assert "a treasure" not in json.dumps(said)
+    assert "plain" in json.dumps(said)
+
+
+# Enough that each of 20 trials found the file when it was opened by its name.
+SWAPPED_READS = 400
 
 
 @pytest.mark.parametrize("is_known", [True, False])

@@ -1,6 +1,7 @@
 """Files and folders that a link replaces between the permission decision and the call."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fronts.headless.test_rules_hold import calls, results, settings, write
+from tests.system.sandbox.walls import can
 
 NOTEBOOK = json.dumps(
     {
@@ -153,3 +155,37 @@ def test_a_link_in_the_call_still_leads_to_the_file_that_permissions_saw(tmp_pat
     swapping(tmp_path, "Read", "ln -sfn second link", ask=["Read(first/**)"])
     (result,) = results(tmp_path, calls(("Read", {"file_path": "link/note"})))
     assert result["content"] == "1\tplain"
+
+
+@pytest.mark.parametrize("mode", ["content", "count", "files_with_matches"])
+def test_a_search_that_a_link_leads_to_a_denied_file_cannot_read_it(
+    tmp_path: Path, mode: str
+) -> None:
+    """Its ripgrep behaves as if a folder became a link after ripgrep had listed it."""
+    if not can("landlock"):
+        return
+    write(tmp_path / "work" / "vault" / "note", "a treasure\n")
+    write(tmp_path / "work" / "open" / "note", "plain\n")
+    shown = {"content": "1:%s\\n", "count": "1\\n", "files_with_matches": ""}
+    program = write(
+        tmp_path / "bin" / "rg",
+        "#!/bin/sh\nread -r text <vault/note || exit 1\n"
+        f"printf 'open/note\\000{shown[mode]}' \"$text\"\n",
+    )
+    program.chmod(0o755)
+    given = {"pattern": "treasure", "output_mode": mode}
+    environ = {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+    (read,) = results(tmp_path, calls(("Grep", given)), environ=environ)
+    assert "open/note" in json.dumps(read["content"])
+    settings(tmp_path, {"permissions": {"deny": ["Read(vault/**)"]}})
+    (result,) = results(tmp_path, calls(("Grep", given)), environ=environ)
+    assert "open/note" not in json.dumps(result["content"])
+
+
+def test_a_search_of_a_secret_folder_that_the_user_allows_reads_it(tmp_path: Path) -> None:
+    folder = tmp_path / ".aws" / "sso"
+    write(folder / "note", "a treasure\n")
+    swapping(tmp_path, "Grep", "true")
+    given = {"pattern": "treasure", "path": str(folder), "output_mode": "content"}
+    (result,) = results(tmp_path, calls(("Grep", given)))
+    assert "a treasure" in json.dumps(result["content"])

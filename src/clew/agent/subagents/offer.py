@@ -83,6 +83,19 @@ def mode_of(
     return own if by_person else session_mode
 
 
+def is_model_of_project(lead: AgentSpec | None, model: str | None) -> bool:
+    """Return whether a project's definition of the session's agent chose the main model.
+
+    `model` is the model for new sessions; None for a resumed one, which keeps its model.
+    """
+    return (
+        lead is not None
+        and lead.origin == "project"
+        and lead.model is not None
+        and model in (None, lead.model)
+    )
+
+
 def list_refusals(spec: AgentSpec) -> tuple[str, ...]:
     """Return the rules with which a definition denies some calls of a tool that the agent has."""
     return tuple(rule for rule in spec.disallowed if "(" in rule)

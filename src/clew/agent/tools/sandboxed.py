@@ -48,6 +48,15 @@ class Sandbox(Protocol):
         """
         ...
 
+    def around_search(
+        self, argv: Sequence[str], folder: str, environment: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Walled]:
+        """Prepare a search of `folder`, so that denied files are unreadable under any name.
+
+        If no sandbox on this machine can do that, the search runs without one.
+        """
+        ...
+
     def missing(self, text: str, walled: Walled) -> str:
         """Describe the variables that a failed command names but did not receive."""
         ...
@@ -74,6 +83,17 @@ async def confine_command(
     async with sandbox.around(
         command, argv, cwd, environment, line=line, is_confined=is_confined
     ) as confinement:
+        yield confinement
+
+
+@asynccontextmanager
+async def confine_search(
+    sandbox: Sandbox | None, argv: Sequence[str], folder: str, environment: Mapping[str, str]
+) -> AsyncIterator[Walled]:
+    if sandbox is None:
+        yield Walled(argv=tuple(argv), environment=dict(environment))
+        return
+    async with sandbox.around_search(argv, folder, environment) as confinement:
         yield confinement
 
 

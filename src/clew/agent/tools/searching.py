@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.agent.tools.base import ToolContext, ToolError, locate, refuse_odd
+from clew.agent.tools.sandboxed import confine_search
 from clew.agent.tools.search import VERSION_CONTROL, Job, expand_braces, make_chooser
 from clew.core.regex import lazy_pattern
 from clew.system.files import is_folder, is_there, open_without_links
@@ -163,18 +164,25 @@ async def by_ripgrep(
 async def run_search(ctx: ToolContext, where: SearchPlace, command: list[str]) -> tuple[str, bool]:
     """Run a search; return its output, and whether it was cut."""
     out, err = ProcessOutput(keep_bytes=KEPT_BYTES), ProcessOutput(keep_bytes=2000)
+    shell = ctx.session.shell
+    # An open file needs no sandbox, and may be a secret that the user lets the model read.
+    sandbox = None if where.is_file else shell.sandbox
     with opened_file(where) as descriptors:
-        finished = await run(
-            ctx.session.shell.launcher,
-            command,
-            cwd=where.folder,
-            env=ctx.session.shell.environment,
-            stdout=out,
-            stderr=err,
-            descriptors=descriptors,
-            timeout_s=SEARCH_TIMEOUT_S,
-            has_no_links=True,
-        )
+        async with confine_search(
+            sandbox, command, str(where.folder), shell.environment
+        ) as confinement:
+            finished = await run(
+                shell.launcher,
+                confinement.argv,
+                cwd=where.folder,
+                env=confinement.environment,
+                stdout=out,
+                stderr=err,
+                descriptors=descriptors,
+                walls=confinement.walls,
+                timeout_s=SEARCH_TIMEOUT_S,
+                has_no_links=True,
+            )
     if finished.timed_out:
         raise ToolError(
             f"The search took more than {SEARCH_TIMEOUT_S:g} s.",

@@ -23,7 +23,7 @@ from clew.fronts.headless.session_controls import (
 )
 from clew.permissions.decision import Allow
 from clew.session.session import Session
-from clew.system.files import is_file
+from clew.system.files import is_file, read_content
 
 # The uncommitted changes in a session's folder for a host: files, counts, and hunks within limits.
 
@@ -110,13 +110,15 @@ async def file_suggestions(context: ControlContext, fields: Json) -> Json:
 
 
 async def read_file(context: ControlContext, fields: Json) -> Json:
-    path = permitted(context.session, fields)
+    path, real = permitted(context.session, fields)
     wanted = fields.get("max_bytes", MOST_BYTES)
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 0:
         raise UserError("read_file: max_bytes: expected a non-negative integer")
     most = min(wanted, MOST_BYTES)
-    with path.open("rb") as file:
-        data = file.read(most + 1)
+    try:
+        data = read_content(real, most + 1, through_links=False)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
     cut = {"truncated": True} if len(data) > most else {}
     data = data[:most]
     if fields.get("encoding") == "base64":
@@ -134,14 +136,14 @@ async def read_file(context: ControlContext, fields: Json) -> Json:
 async def seed_read_state(context: ControlContext, fields: Json) -> Json:
     """Record that the host has read a file, so that the file can be edited if it is unchanged."""
     session = context.session
-    path, mtime = permitted(session, fields), fields.get("mtime")
+    (_, real), mtime = permitted(session, fields), fields.get("mtime")
     if not isinstance(mtime, int | float) or isinstance(mtime, bool):
         raise UserError("seed_read_state: mtime: expected a time in milliseconds")
-    return {"seeded": session.tools.note_seen(path, int(mtime))}
+    return {"seeded": session.tools.note_seen(real, int(mtime))}
 
 
-def permitted(session: Session, fields: Json) -> Path:
-    """Return the path of the requested file.
+def permitted(session: Session, fields: Json) -> tuple[Path, Path]:
+    """Return the path of the requested file, and the real path on which permissions decided.
 
     Raise an error if the permission rules do not allow Read to read it without asking.
     """
@@ -149,12 +151,15 @@ def permitted(session: Session, fields: Json) -> Path:
     if not isinstance(name, str) or not name:
         raise UserError(f"{fields.get('subtype')}: path: expected a string")
     path = Path(session.workspace.cwd, name)
-    decision = session.rules.judge("Read", {"file_path": str(path)}, cwd=session.workspace.cwd)
+    places: dict[str, str] = {}
+    decision = session.rules.judge(
+        "Read", {"file_path": str(path)}, cwd=session.workspace.cwd, places=places
+    )
     if not isinstance(decision, Allow):
         raise UserError(f"{path}: the permission rules do not allow reading this file")
     if not is_file(path):
         raise UserError(f"{path}: file not found")
-    return path
+    return path, Path(places[str(path)])
 
 
 # Reloading for a host: commands and skills, plugins, output styles.

@@ -28,7 +28,12 @@ from clew.agent.judging import Judging
 from clew.agent.requests import Measure, Requests
 from clew.agent.services import binds_thinking, target_named
 from clew.agent.story import Story
-from clew.agent.subagents.offer import list_refusals, mode_of, select_tools
+from clew.agent.subagents.offer import (
+    is_model_of_project,
+    list_refusals,
+    mode_of,
+    select_tools,
+)
 from clew.agent.subagents.specs import AgentSpec
 from clew.agent.subagents.worktree import Worktree
 from clew.agent.tools.base import Agents, Tool, ToolSession
@@ -187,6 +192,7 @@ def find_mode(crew: Crew, spec: AgentSpec) -> Mode:
 
 
 def judge_of(crew: Crew, birth: Birth, thread: Thread, session: ToolSession) -> Judging:
+    options = crew.context.ground.options
     return Judging(
         crew.context.ground.rules,
         thread.story,
@@ -197,6 +203,7 @@ def judge_of(crew: Crew, birth: Birth, thread: Thread, session: ToolSession) -> 
         mode=lambda: find_mode(crew, birth.spec),
         denied=list_refusals(birth.spec),
         folders=() if birth.worktree is None else (os.path.realpath(birth.worktree.path),),
+        is_model_of_project=is_model_of_project(options.lead, options.model),
     )
 
 
