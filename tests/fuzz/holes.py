@@ -171,9 +171,7 @@ def git_remote_verbose() -> None:
 
 
 # sed as it was read once: brackets were characters like any others.
-WITHOUT_BRACKETS = re.compile(
-    readonly.SED_COMMAND.pattern.replace(r"[^\[\\\n]", r"[^\\\n]")
-)
+WITHOUT_BRACKETS = re.compile(readonly.SED_COMMAND.pattern.replace(r"[^\[\\\n]", r"[^\\\n]"))
 
 HOLES: dict[str, Open] = {
     # readings

@@ -138,7 +138,7 @@ async def search(
         raise ToolError(f"Invalid pattern: {error}.") from error
     job.path, job.is_file = where.name, where.is_file
     if program is None:
-        text, cut = await run_search(ctx, where, own_command(job))
+        text, cut = await run_search(ctx, where, job, own_command(job))
     else:
         text, cut = await by_ripgrep(ctx, where, job, program)
         if not plain_names(job.globs):
@@ -153,20 +153,22 @@ async def by_ripgrep(
     ctx: ToolContext, where: SearchPlace, job: Job, program: str
 ) -> tuple[str, bool]:
     """Search with all processors and sort the results here; if they don't fit, let ripgrep sort."""
-    text, cut = await run_search(ctx, where, ripgrep_command(program, job))
+    text, cut = await run_search(ctx, where, job, ripgrep_command(program, job))
     if where.is_file:
         return STDIN.sub(lambda _: f"{where.name}\0", text), cut
     if cut:
-        return await run_search(ctx, where, ripgrep_command(program, job, in_order=True))
+        return await run_search(ctx, where, job, ripgrep_command(program, job, in_order=True))
     return in_order(text, job, where.folder), False
 
 
-async def run_search(ctx: ToolContext, where: SearchPlace, command: list[str]) -> tuple[str, bool]:
+async def run_search(
+    ctx: ToolContext, where: SearchPlace, job: Job, command: list[str]
+) -> tuple[str, bool]:
     """Run a search; return its output, and whether it was cut."""
     out, err = ProcessOutput(keep_bytes=KEPT_BYTES), ProcessOutput(keep_bytes=2000)
     shell = ctx.session.shell
-    # An open file needs no sandbox, and may be a secret that the user lets the model read.
-    sandbox = None if where.is_file else shell.sandbox
+    # A listing reads no files. An open file may be a secret that the user lets the model read.
+    sandbox = None if where.is_file or job.pattern is None else shell.sandbox
     with opened_file(where) as descriptors:
         async with confine_search(
             sandbox, command, str(where.folder), shell.environment
