@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clew.core.messages.kinds import find_faults
 from clew.core.normalize.origin import find_own_items
 from clew.core.normalize.target import Reader, family_of
-from clew.record.exchange.bring import BAD_LINE, COMPRESSED, EMPTY, PROMPTS, UNKNOWN
+from clew.record.exchange.bring import BAD_LINE, EMPTY, PROMPTS, UNKNOWN
 from clew.record.exchange.formats import codex, one_file, pi
 from clew.record.exchange.formats.conversion import Builder, Converted, ItemTally, make_picture
 from clew.record.exchange.formats.one_file import AGENT
@@ -31,6 +31,7 @@ from clew.record.exchange.formats.reasons import (
     STATE,
     UNNAMED_CALL,
 )
+from clew.record.exchange.source import DAMAGED
 from clew.record.transcript.load import load
 from clew.testing.server import serving
 from tests.commands.sessions.place import Place
@@ -379,7 +380,7 @@ def test_a_page_for_people_cannot_come_in_and_its_name_is_said_once(place: Place
         (b'{"display":"a","timestamp":1,"project":"/w","sessionId":"s"}', PROMPTS),
         (b'{"session_id":"s","ts":1,"text":"a"}', PROMPTS),
         (b'{"type":"last-prompt","lastPrompt":"a","sessionId":"s"}', EMPTY),
-        (b"\x28\xb5\x2f\xfd\x24\x00", COMPRESSED),
+        (b"\x28\xb5\x2f\xfd\x24\x00", DAMAGED),
         (b'{"type":"odd"}', UNKNOWN),
         (b'[{"id":1}]', UNKNOWN),
     ],

@@ -67,7 +67,7 @@ AGENTS = (
     ),
     AgentPlace(
         name="vibe", title="Mistral Vibe", folders=("$VIBE_HOME|~/.vibe",),
-        patterns=("logs/session/*/messages.jsonl", "logs/session/*.json",
+        patterns=("logs/session/*/messages.jsonl", "logs/session/session_*.json",
                   "logs/session/unified/*/journal/0000000000000001.jsonl"),
     ),
     AgentPlace(
@@ -105,6 +105,14 @@ AGENTS = (
     AgentPlace(
         name="grok", title="Grok CLI", folders=("~/.grok",),
         patterns=("sessions/*/*/chat_history.jsonl",),
+    ),
+    AgentPlace(
+        name="iflow", title="iFlow CLI", folders=("~/.iflow",),
+        patterns=("projects/*/session-*.jsonl",),
+    ),
+    AgentPlace(
+        name="openhands", title="OpenHands", folders=("~/.openhands",),
+        patterns=("conversations/*/base_state.json",),
     ),
     # These agents store their sessions in the project's folder.
     AgentPlace(name="aider", title="aider", folders=(".",), patterns=(".aider.chat.history.md",)),

@@ -25,7 +25,12 @@ from clew.record.exchange.export import METADATA
 from clew.record.exchange.formats.conversion import Builder, Converted, ItemTally
 from clew.record.exchange.formats.frame import Source
 from clew.record.exchange.formats.registry import find_format
-from clew.record.exchange.origins import ExportRecord, find_origin, keep_origin
+from clew.record.exchange.origins import (
+    ExportRecord,
+    digest_messages,
+    find_origin,
+    keep_origin,
+)
 from clew.record.exchange.source import make_source, read_json, read_lines, read_source
 from clew.record.transcript import light
 from clew.record.transcript.agent_record import AgentRecorder
@@ -179,18 +184,15 @@ def bring_all(
     return imported, refused
 
 
-def keep_export(home: Path, path: Path, form: str, data: bytes) -> str:
-    """Record an export, so that an import can restore the session.
-
-    Return the session's ID in the other program.
-    """
-    source = make_source(Path(f"export.{form}"), data)
+def keep_export(home: Path, path: Path, form: str, data: bytes, *, target: Path) -> None:
+    """Record the export at `target`, so that an import can restore the session."""
+    source = make_source(target, data)
     found = find_format(source)
     if found is None or found.name != form:
-        return ""
+        return
     (converted,) = found.convert(source, _begin(found.name, source))
-    keep_origin(home, path, converted)
-    return converted.source_id
+    if converted.source_id:
+        keep_origin(home, path, converted)
 
 
 class KnownSessionError(SessionError):
@@ -237,7 +239,7 @@ def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> Importe
     )
     recorder = Recorder(paths=paths, log=log, writer=writer, now=now)
     recorder.resume(loaded)
-    _record(recorder, new, converted.parents, converted.tally)
+    _record(recorder, new, converted.parents, converted.tally, end=converted.end)
     for trouble in log.close().troubles:
         raise OSError(str(trouble))
     _date(path)
@@ -259,8 +261,6 @@ UNKNOWN = "not a session of clew, Claude Code or another known program"
 PROMPTS = (
     "the file contains only prompts, without the responses; import the program's session files"
 )
-COMPRESSED = "the file is compressed; decompress it first (zstd -d)"
-_ZSTD = b"\x28\xb5\x2f\xfd".decode("utf-8", "replace")
 # The fields of a line in the list of prompts that Claude Code and Codex keep.
 _PROMPT_LINES = ({"display", "timestamp", "project"}, {"session_id", "ts", "text"})
 
@@ -269,8 +269,6 @@ def _explain(source: Source) -> str:
     """Return why a source in an unknown format is refused."""
     if source.tables:
         return "not a database of a known program"
-    if source.text.startswith(_ZSTD):
-        return COMPRESSED
     if not source.lines and source.document is None:
         is_page = PurePath(source.name).suffix.lower() in PAGES
         return PAGE if is_page else "the file contains no JSON object"
@@ -391,9 +389,11 @@ def _write(
         if origin is not None:
             restored = SessionPlace(session_id=session_id, project_dir=Path(staging))
             _restore(origin, restored)
-            recorder.resume(load(restored.transcript))
+            loaded = load(restored.transcript)
+            recorder.resume(loaded)
+            _move(converted, origin.count, loaded.messages)
         messages = converted.messages[origin.count if origin else 0 :]
-        _record(recorder, messages, converted.parents, converted.tally)
+        _record(recorder, messages, converted.parents, converted.tally, end=converted.end)
         for agent in converted.agents:
             try:
                 own = AgentRecorder(recorder, agent.agent_id)
@@ -423,6 +423,25 @@ def _restore(origin: ExportRecord, place: SessionPlace) -> None:
     give_agents(origin.path, place)
 
 
+def _move(converted: Converted, count: int, restored: list[Json]) -> None:
+    """Make branches of the first `count` messages begin at the restored messages instead.
+
+    A message that the restored session has in another form is replaced by the one before it.
+    """
+    moved: dict[str | None, str | None] = {}
+    at, last = 0, None
+    for message in converted.messages[:count]:
+        content = digest_messages([message])
+        same = (n for n in range(at, len(restored)) if digest_messages([restored[n]]) == content)
+        if (found := next(same, None)) is not None:
+            at, last = found + 1, restored[found]["uuid"]
+        moved[message["uuid"]] = last
+    converted.parents = {
+        child: moved.get(parent, parent) for child, parent in converted.parents.items()
+    }
+    converted.end = moved.get(converted.end, converted.end)
+
+
 class _ImportRecorder(Recorder):
     """The recorder of an imported session; the first line of the transcript names the source."""
 
@@ -433,7 +452,12 @@ class _ImportRecorder(Recorder):
 
 
 def _record(
-    recorder: Recorder, messages: list[Json], parents: dict[str, str | None], tally: ItemTally
+    recorder: Recorder,
+    messages: list[Json],
+    parents: dict[str, str | None],
+    tally: ItemTally,
+    *,
+    end: str | None = None,
 ) -> None:
     rejected: set[str] = set()
     for message in messages:
@@ -445,6 +469,8 @@ def _record(
         except MisuseError as error:
             rejected.add(message["uuid"])
             tally.reject(f"invalid message: {error}", 1)
+    if end is not None and end not in rejected:
+        recorder.rewind(end)
 
 
 def _copy(

@@ -4,9 +4,11 @@ The file is never written; a database is opened read-only. If another process ha
 folder is read-only, the file is read as it is, without its write-ahead log.
 """
 
+import importlib
 import json
 import sqlite3
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -16,8 +18,15 @@ from clew.core.json_object import Json
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import SessionError
 from clew.record.exchange.formats.frame import Source
+from clew.system.process.programs import find_own_program
 
 _SQLITE = b"SQLite format 3\0"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+# Modules that decompress, the first of Python 3.14 itself. Without one, the program `zstd` does.
+_MODULES = ("compression.zstd", "backports.zstd")
+_LONGEST_S = 300
+COMPRESSED = "the file is compressed; install zstd, or decompress it first (zstd -d)"
+DAMAGED = "the file is compressed, and damaged or incomplete"
 # Larger neighbors of a source are not read.
 _BESIDE_BYTES = 64 * 1024 * 1024
 
@@ -27,7 +36,31 @@ def read_source(path: Path) -> Source:
         is_database = file.read(len(_SQLITE)) == _SQLITE
     if is_database:
         return _database(path)
-    return make_source(path, path.read_bytes())
+    data = path.read_bytes()
+    return make_source(path, decompress(data) if data.startswith(_ZSTD) else data)
+
+
+def decompress(data: bytes, modules: Sequence[str] = _MODULES) -> bytes:
+    """Decompress a file that Codex has not used for some days. Raise `SessionError` otherwise."""
+    for name in modules:
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        try:
+            return bytes(module.decompress(data))
+        except module.ZstdError:
+            raise SessionError(DAMAGED) from None
+    program = find_own_program("zstd")
+    if program is None:
+        raise SessionError(COMPRESSED)
+    try:
+        done = subprocess.run(
+            [program, "-dcq"], input=data, capture_output=True, timeout=_LONGEST_S, check=True
+        )
+    except subprocess.SubprocessError:
+        raise SessionError(DAMAGED) from None
+    return done.stdout
 
 
 def make_source(path: Path, data: bytes) -> Source:

@@ -1,4 +1,4 @@
-"""Find the programs that clew itself runs: shells, git, ripgrep, bubblewrap, clipboards.
+"""Find the programs that clew itself runs: shells, git, ripgrep, bubblewrap, zstd, clipboards.
 
 A project must not supply them. PATH often has folders of a project, such as `node_modules/.bin` or
 a relative `bin`, and a program in them would run at the start of a session, without a question and
@@ -13,7 +13,9 @@ from pathlib import Path
 
 # Another process of clew. Without -P, Python would import modules from the current folder.
 OWN_COMMAND = (sys.executable, "-P", "-m", "clew")
-OWN_PROGRAMS = frozenset({"bash", "sh", "git", "rg", "bwrap", "wl-paste", "xclip", "pngpaste"})
+OWN_PROGRAMS = frozenset(
+    {"bash", "sh", "git", "rg", "bwrap", "wl-paste", "xclip", "pngpaste", "zstd"}
+)
 
 
 def find_own_program(name: str, path: str | None = None, *, folder: str = "") -> str | None:

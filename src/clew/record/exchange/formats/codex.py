@@ -24,6 +24,8 @@ from clew.record.exchange.formats.conversion import (
 from clew.record.exchange.formats.frame import Begin, Format, Source
 from clew.record.exchange.formats.messages import take_message
 from clew.record.exchange.formats.reasons import (
+    EVENT,
+    FAILED_RESPONSE,
     INSTRUCTIONS,
     LONE_COUNT,
     NO_TEXT,
@@ -42,6 +44,16 @@ _INJECTED = re.compile(
 _DATA = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=]+)")
 _SHELLS = frozenset({"shell", "exec_command", "shell_command", "container.exec", "local_shell"})
 _SAID = ("user_message", "agent_message", "agent_reasoning")
+# Events that repeat what an item contains.
+_REPEATING = frozenset(
+    {
+        *_SAID, "agent_message_delta", "agent_reasoning_raw_content", "context_compacted",
+        "dynamic_tool_call_request", "dynamic_tool_call_response", "exec_command_begin",
+        "exec_command_end", "image_generation_end", "item_completed", "item_started",
+        "mcp_tool_call_begin", "mcp_tool_call_end", "patch_apply_begin", "patch_apply_end",
+        "view_image_tool_call", "web_search_begin", "web_search_end",
+    }
+)  # fmt: skip
 SETTINGS = "settings of a turn"
 
 
@@ -109,6 +121,8 @@ class _Rollout:
         self._service = "openai"
         self._has_head = False
         self._total: Any = None
+        # The message before each prompt, for events that remove the last turns.
+        self._starts: list[str | None] = []
         # Items that only the service can use, to send back with the next block.
         self._waiting: list[Json] = []
 
@@ -161,16 +175,31 @@ class _Rollout:
         words = text_of(payload.get("message")) or text_of(payload.get("text"))
         if kind == "token_count":
             self._count(payload)
+        elif kind == "thread_rolled_back" and type(payload.get("num_turns")) is int:
+            self._roll_back(payload["num_turns"])
+        elif kind == "thread_name_updated":
+            build.out.title = text_of(payload.get("thread_name")) or build.out.title
+            build.keep()
         elif kind in _SAID and words.strip() and kind not in self._repeated:
             # Some rollouts contain the conversation only in events.
             if kind == "user_message":
+                self._starts.append(build.leaf)
                 build.say(words, at)
             elif kind == "agent_message":
                 build.answer([make_text(words)], at, model=self._model)
             else:
                 build.answer([make_thinking(words)], at, model=self._model)
+        elif kind in ("error", "stream_error"):
+            build.lose(FAILED_RESPONSE)
         else:
-            build.lose(REPEATED)
+            build.lose(REPEATED if kind in _REPEATING else EVENT)
+
+    def _roll_back(self, turns: int) -> None:
+        """Continue before the last turns, which become a branch."""
+        self._build.keep()
+        if turns > 0 and self._starts:
+            self._build.rewind(self._starts[max(0, len(self._starts) - turns)])
+            del self._starts[-turns:]
 
     def _count(self, payload: Json) -> None:
         info = object_of(payload.get("info"))
@@ -254,7 +283,10 @@ class _Rollout:
                 build.answer(texts, at, model=self._model)
         elif role == "user":
             words = next((b["text"] for b in blocks if b["type"] == "text"), "")
-            build.user(blocks, at, is_meta=_INJECTED.match(words) is not None)
+            is_meta = _INJECTED.match(words) is not None
+            if not is_meta:
+                self._starts.append(build.leaf)
+            build.user(blocks, at, is_meta=is_meta)
         else:
             build.lose(INSTRUCTIONS)
 

@@ -79,7 +79,9 @@ class Converted(Struct, kw_only=True):
     """The result of a conversion; `source_id` is the session's ID in the source.
 
     `parents` maps a message's UUID to its parent's, if that is not the previous message (None: the
-    beginning). `seed` distinguishes sessions without an ID.
+    beginning). `end` is the message to which the source rewound at its end. A source that rewound
+    to the beginning ends with its last message, because a session needs one. `seed` distinguishes
+    sessions without an ID.
     """
 
     kind: str
@@ -87,6 +89,7 @@ class Converted(Struct, kw_only=True):
     seed: str = ""
     messages: list[Json] = []
     parents: dict[str, str | None] = {}
+    end: str | None = None
     agents: list[Helper] = []
     title: str = ""
     cwd: str = ""
@@ -156,12 +159,24 @@ class Builder:
         """The UUID of the newest message, or None without messages."""
         return self.out.messages[-1]["uuid"] if self.out.messages else None
 
+    @property
+    def leaf(self) -> str | None:
+        """The UUID of the next message's parent; None means the beginning."""
+        return self._follows if self._is_elsewhere else self.last
+
     def follow(self, uuid: str | None) -> None:
         """Set the parent of the next message, which begins a branch; None means the beginning."""
         self._end_thoughts()
         self._follows, self._is_elsewhere = uuid, uuid != self.last
 
+    def rewind(self, uuid: str | None) -> None:
+        """Continue from an earlier message, also if no message follows."""
+        self.follow(uuid)
+        self.out.end = uuid
+
     def _add(self, entries: list[Json]) -> None:
+        if entries:
+            self.out.end = None
         if self._is_elsewhere and entries:
             self.out.parents[entries[0]["uuid"]] = self._follows
             self._is_elsewhere = False

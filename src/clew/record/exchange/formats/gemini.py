@@ -1,11 +1,11 @@
 """Convert Gemini CLI sessions: one JSON object, lines of records, or a saved chat. Does no I/O.
 
-A record of a message replaces the earlier one with the same ID; `$set` changes the head;
-`$rewindTo` ends a branch. A saved chat is a list of contents with `role` and `parts`, in an object
+A record of a message replaces the earlier one with the same ID; `$set` changes the head, and may
+list all messages of the conversation; `$rewindTo` ends a branch. A saved chat is a list of contents with `role` and `parts`, in an object
 or alone. The list of prompts (`logs.json`) has no responses.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from clew.core.json_object import Json, list_of, object_of, text_of
@@ -95,17 +95,8 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
         yield build.finished()
         return
     is_one = type(value) is dict and len(source.lines) <= 1
-    records = [value, *value["messages"]] if is_one else list(_flatten(source.lines))
-    yield _convert_records(records, source, begin)
-
-
-def _flatten(lines: Iterable[Json]) -> Iterator[Json]:
-    """Yield the records, with the messages that a record sets as separate records."""
-    for line in lines:
-        yield line
-        for message in list_of(object_of(line.get("$set")).get("messages")):
-            if type(message) is dict:
-                yield message
+    records = [value, *value["messages"]] if is_one else list(source.lines)
+    yield _GeminiSession(records, source, begin).convert()
 
 
 def _convert_log(lines: list[Json], begin: Begin) -> Iterator[Converted]:
@@ -125,39 +116,86 @@ def _convert_log(lines: list[Json], begin: Begin) -> Iterator[Converted]:
         yield build.finished()
 
 
-def _convert_records(records: list[Json], source: Source, begin: Begin) -> Converted:
-    head = records[0]
-    build = begin(text_of(head.get("sessionId")))
-    root = source.beside("../.project_root") or b""
-    build.out.cwd = root.decode("utf-8", "replace").strip()
-    build.time(head.get("startTime"))
-    final: dict[str, Json] = {}
-    for record in records[1:]:
-        if type(record.get("id")) is str and text_of(record.get("type")) in _KINDS:
-            final[record["id"]] = record
-    ends: dict[str, str | None] = {}
-    active: list[str] = []
-    for index, record in enumerate(records):
-        build.item(record.get("id"))
-        identifier = text_of(record.get("id"))
-        if "$rewindTo" in record:
-            target = text_of(record["$rewindTo"])
-            if target in active:
-                del active[active.index(target) :]
-            build.keep()
-        elif type(record.get("$set")) is dict or index == 0 or "type" not in record:
-            about = object_of(record.get("$set")) or record
-            build.out.title = text_of(about.get("summary")) or build.out.title
-            build.keep()
-        elif identifier in ends:
+class _GeminiSession:
+    """The conversion of one session. `active` contains the IDs of the live conversation."""
+
+    def __init__(self, records: list[Json], source: Source, begin: Begin) -> None:
+        self._records = records
+        self._build = begin(text_of(records[0].get("sessionId")))
+        root = source.beside("../.project_root") or b""
+        self._build.out.cwd = root.decode("utf-8", "replace").strip()
+        self._final: dict[str, Json] = {}
+        # The first and the last message of each record.
+        self._starts: dict[str, str | None] = {}
+        self._ends: dict[str, str | None] = {}
+        self._active: list[str] = []
+
+    def convert(self) -> Converted:
+        build = self._build
+        build.time(self._records[0].get("startTime"))
+        for record in self._records:
+            for message in (record, *_set_messages(record)):
+                if type(message.get("id")) is str and text_of(message.get("type")) in _KINDS:
+                    self._final[message["id"]] = message
+        for index, record in enumerate(self._records):
+            build.item(record.get("id"))
+            if "$rewindTo" in record:
+                self._rewind(text_of(record["$rewindTo"]))
+            elif type(record.get("$set")) is dict or index == 0 or "type" not in record:
+                about = object_of(record.get("$set")) or record
+                build.out.title = text_of(about.get("summary")) or build.out.title
+                build.keep()
+                self._set(_set_messages(record))
+            else:
+                self._take(record)
+        return build.finished()
+
+    def _rewind(self, target: str) -> None:
+        active = self._active
+        # The program removes everything if it does not know the message.
+        del active[active.index(target) if target in active else 0 :]
+        self._build.rewind(self._ends[active[-1]] if active else None)
+        self._build.keep()
+
+    def _set(self, messages: list[Json]) -> None:
+        """Replace the conversation: by its beginning, or by a summary and its end."""
+        names = [text_of(message.get("id")) for message in messages]
+        new = [name for name in names if name not in self._ends]
+        kept = names[len(new) :]
+        is_summary = bool(kept and new) and names[: len(new)] == new
+        if is_summary and kept == self._active[-len(kept) :]:
+            prompts = [m for m in messages[: len(new)] if m.get("type") == "user"]
+            texts = [text_of(p.get("text")) for m in prompts for p in _parts(m.get("content"))]
+            for message in messages:
+                self._build.item(message.get("id"))
+                self._build.keep()
+            at = self._build.time(None)
+            self._build.compact("\n".join(texts), at, kept_from=self._starts[kept[0]])
+            self._active = kept
+            return
+        if names and names == self._active[: len(names)] and names != self._active:
+            self._rewind(self._active[len(names)])
+        for message in messages:
+            self._build.item(message.get("id"))
+            self._take(message)
+
+    def _take(self, record: Json) -> None:
+        build, identifier = self._build, text_of(record.get("id"))
+        if identifier in self._ends:
             build.lose(OLDER)
-        else:
-            build.follow(ends[active[-1]] if active else build.last if not identifier else None)
-            _message(build, final.get(identifier, record))
-            if identifier:
-                ends[identifier] = build.last
-                active.append(identifier)
-    return build.finished()
+            return
+        count = len(build.out.messages)
+        _message(build, self._final.get(identifier, record))
+        if identifier:
+            self._ends[identifier] = build.leaf
+            is_new = len(build.out.messages) > count
+            self._starts[identifier] = build.out.messages[count]["uuid"] if is_new else build.leaf
+            self._active.append(identifier)
+
+
+def _set_messages(record: Json) -> list[Json]:
+    messages = list_of(object_of(record.get("$set")).get("messages"))
+    return [message for message in messages if type(message) is dict]
 
 
 def _message(build: Builder, message: Json) -> None:
@@ -174,8 +212,18 @@ def _message(build: Builder, message: Json) -> None:
         build.user(blocks, at, is_meta=is_context)
     elif kind in ("gemini", "model"):
         thoughts = [make_thinking(t) for t in map(_thought, list_of(message.get("thoughts"))) if t]
-        prose = [b for part in parts if (b := read_part(build, part)) and b["type"] != "image"]
         calls = [object_of(item) for item in list_of(message.get("toolCalls"))]
+        known = {text_of(item.get("id")) for item in calls}
+        # Newer versions repeat the thinking and the calls in the content.
+        thoughts = thoughts or [
+            make_thinking(text_of(part.get("text")))
+            for part in parts
+            if part.get("thought") is True
+        ]
+        in_content = [object_of(part.get("functionCall")) for part in parts]
+        calls += [item for item in in_content if item and text_of(item.get("id")) not in known]
+        parts = [p for p in parts if p.get("thought") is not True and "functionCall" not in p]
+        prose = [b for part in parts if (b := read_part(build, part)) and b["type"] != "image"]
         items = [(item, text_of(item.get("name"))) for item in calls]
         blocks = [build.make_call(name, item.get("args")) if not item.get("id")
                   else call(text_of(item["id"]), name, item.get("args")) for item, name in items]  # fmt: skip
@@ -185,11 +233,24 @@ def _message(build: Builder, message: Json) -> None:
         )
         for item, block in zip(calls, blocks, strict=True):
             if (result := item.get("result")) is not None:
-                content = [b for part in _parts(result) for b in read_response(build, part)]
+                own = _own_parts(_parts(result), text_of(item.get("id")))
+                content = [b for part in own for b in read_response(build, part)]
                 is_error = item.get("status") in ("error", "cancelled")
                 build.result(block["id"], plain(content), at, is_error=is_error)
     else:
         build.lose(NOTICE)
+
+
+def _own_parts(parts: list[Json], call_id: str) -> list[Json]:
+    """Return the parts of a call's result without the responses of parallel calls.
+
+    When the program resumes a session, it stores those of all calls in each.
+    """
+    return [
+        part
+        for part in parts
+        if text_of(object_of(part.get("functionResponse")).get("id")) in ("", call_id)
+    ]
 
 
 def _answer(build: Builder, part: Json, at: str) -> None:

@@ -15,7 +15,7 @@ from clew.record.exchange.formats.conversion import (
 )
 from clew.record.exchange.formats.frame import Begin, Format, Source
 from clew.record.exchange.formats.messages import plain
-from clew.record.exchange.formats.reasons import NO_TEXT
+from clew.record.exchange.formats.reasons import NO_TEXT, REDACTED
 
 _PARTS = frozenset(
     {
@@ -130,7 +130,7 @@ def _said(build: Builder, part: Json) -> Json | None:
             words = text_of(part.get("thinking")) or text_of(part.get("text"))
             return make_thinking(words, text_of(part.get("signature")))
         case "redactedThinking":
-            build.lose("encrypted thinking")
+            build.lose(REDACTED)
         case "text":
             return make_text(text_of(part.get("text")))
         case kind:

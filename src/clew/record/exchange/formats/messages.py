@@ -17,7 +17,13 @@ from clew.record.exchange.formats.conversion import (
     make_text,
     make_thinking,
 )
-from clew.record.exchange.formats.reasons import INSTRUCTIONS, NO_TEXT, RESPONSE_IMAGE, UNNAMED_CALL
+from clew.record.exchange.formats.reasons import (
+    INSTRUCTIONS,
+    NO_TEXT,
+    REDACTED,
+    RESPONSE_IMAGE,
+    UNNAMED_CALL,
+)
 
 ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "model"})
 DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=\s]+)")
@@ -62,7 +68,12 @@ def take_message(build: Builder, message: Json, at: str, *, model: str = "") -> 
         case "assistant" | "model":
             blocks = [*_reasoning(message), *_said(build, message), *_calls(message)]
             used = read_usage(object_of(message.get("usage")))
-            build.answer(blocks, at, model=text_of(message.get("model")) or model, usage=used)
+            build.answer(
+                blocks,
+                at,
+                model=text_of(message.get("model") or message.get("model_id")) or model,
+                usage=used,
+            )
         case "tool" | "function":
             content = [b for p in _parts(message.get("content")) if (b := read_block(build, p))]
             named = next(iter(list_of(message.get("tool_call_ids"))), None)
@@ -163,7 +174,7 @@ def _said(build: Builder, message: Json) -> Iterator[Json]:
                 words = words or text_of(part.get("reasoning"))
                 yield make_thinking(words, text_of(part.get("signature")))
             case "redacted_thinking":
-                build.lose("encrypted thinking")
+                build.lose(REDACTED)
             case _:
                 block = read_block(build, part)
                 if block and block["type"] == "text":

@@ -31,14 +31,20 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     build = begin(next(text_of(line.get("sessionId")) for line in lines if line.get("sessionId")))
     reader = Contents(build)
     ends: dict[str, str | None] = {}
+    lines_by_id: dict[str, Json] = {}
     for line in lines:
         build.item(line.get("uuid"))
         identifier, parent = text_of(line.get("uuid")), line.get("parentUuid")
-        if identifier in ends:
+        if lines_by_id.setdefault(identifier, line) != line:
+            # Some responses consist of several lines.
+            follows = ends[identifier]
+        elif identifier in ends:
             build.lose("line with a duplicate ID")
             continue
-        follows = None if parent is None and not ends else ends.get(text_of(parent), build.last)
-        build.follow(follows)
+        else:
+            follows = None if parent is None and not ends else ends.get(text_of(parent), build.last)
+        if follows != build.leaf:
+            build.follow(follows)
         count = len(build.out.messages)
         _line(build, reader, line)
         ends[identifier] = build.last if len(build.out.messages) > count else follows
@@ -69,6 +75,7 @@ def _system(build: Builder, line: Json, at: str) -> None:
         build.out.title = text_of(payload.get("customTitle")) or build.out.title
         build.keep()
     elif subtype == "rewind":
+        build.rewind(build.leaf)
         build.keep()
     elif subtype == "chat_compression":
         history = [object_of(content) for content in list_of(payload.get("compressedHistory"))]

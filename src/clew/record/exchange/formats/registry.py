@@ -18,6 +18,7 @@ from clew.record.exchange.formats import (
     gemini,
     goose,
     grok,
+    iflow,
     kimi,
     one_file,
     opencode,
@@ -35,7 +36,7 @@ FORMATS = tuple(
     module.FORMAT
     for module in (
         ai_studio, aider, amp, antigravity, chatgpt, claude_ai, cline, codex,
-        continue_dev, copilot, crush, cursor, factory, gemini, goose, grok, kimi,
+        continue_dev, copilot, crush, cursor, factory, gemini, goose, grok, iflow, kimi,
         opencode, openhands, pi, qwen, specstory, streams, trajectory, vibe,
     )
 )  # fmt: skip

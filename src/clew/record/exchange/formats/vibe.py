@@ -6,6 +6,7 @@ journal.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.messages.encoding import decode, encode
@@ -13,6 +14,7 @@ from clew.record.exchange.formats.conversion import (
     Builder,
     Converted,
     call,
+    make_picture,
     make_text,
     make_thinking,
 )
@@ -75,7 +77,11 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     build.time(metadata.get("start_time"))
     model = text_of(object_of(metadata.get("config")).get("active_model"))
     if _is_journal(source):
-        for line in _read_journal(source):
+        journal = list(_read_journal(source))
+        for message in _find_older(list(_read_history(source)), journal):
+            build.item()
+            _continued(build, message)
+        for line in journal:
             build.item()
             _step(build, line, model)
         yield build.finished()
@@ -83,15 +89,25 @@ def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     for message in map(object_of, value["messages"] if is_one else source.lines):
         build.item(message.get("message_id"))
         at = build.time(message.get("timestamp"))
-        if message.get("images"):
-            build.lose("image in a separate file of the other program")
+        pictures = list(_images(build, message))
         if message.get("reasoning_state") or message.get("reasoning_signature"):
             build.lose(SIGNATURE)
-        if message.get("role") == "user" and message.get("injected") is True:
-            build.say(text_of(message.get("content")), at, is_meta=True)
+        is_injected = message.get("injected") is True
+        if message.get("role") == "user" and (is_injected or pictures):
+            words = make_text(text_of(message.get("content")))
+            build.user([words, *pictures], at, is_meta=is_injected)
         else:
             take_message(build, message, at, model=model)
     yield build.finished()
+
+
+def _images(build: Builder, message: Json) -> Iterator[Json]:
+    for image in map(object_of, list_of(message.get("images"))):
+        data = text_of(object_of(image.get("source")).get("data"))
+        if data and message.get("role") == "user":
+            yield make_picture(text_of(image.get("mime_type")), data)
+        else:
+            build.lose("image in a separate file of the other program")
 
 
 def _read_journal(source: Source) -> Iterator[Json]:
@@ -106,14 +122,63 @@ def _read_journal(source: Source) -> Iterator[Json]:
                     continue
 
 
+def _read_history(source: Source) -> Iterator[Json]:
+    """Yield the messages of the conversation as the program last stored it."""
+    for name in source.find("../generations/*/manifest.json")[-1:]:
+        checkpoint = object_of(_read_value(source, name)).get("checkpoint")
+        for chunk in map(text_of, list_of(object_of(checkpoint).get("chunks"))):
+            for item in map(object_of, list_of(_read_value(source, f"../chunks/{chunk}.json"))):
+                if item.get("source") == "history":
+                    yield object_of(item.get("message"))
+
+
+def _find_older(messages: list[Json], journal: list[Json]) -> list[Json]:
+    """Return the messages that precede the journal: those of an older session, continued here."""
+    prompts = [params.get("message") for params in map(_find_prompt, journal) if params]
+    places = [n for n, message in enumerate(messages) if message.get("role") == "user"]
+    for number, place in enumerate(places):
+        rest = [messages[n].get("content") for n in places[number:]]
+        if rest == prompts[: len(rest)]:
+            return messages[:place]
+    return messages
+
+
+def _find_prompt(line: Json) -> Json:
+    """Return the parameters of a line that starts a turn."""
+    payload = object_of(line.get("payload"))
+    is_start = line.get("type") == "command_reserved" and payload.get("method") == "turn/start"
+    return object_of(payload.get("params")) if is_start else {}
+
+
+def _read_value(source: Source, name: str) -> Any:
+    try:
+        return decode(source.beside(name) or b"")
+    except ValueError:
+        return None
+
+
+def _continued(build: Builder, message: Json) -> None:
+    at = build.time(None)
+    parts = [object_of(part) for part in list_of(message.get("content"))]
+    if message.get("role") == "assistant":
+        build.answer([block for part in parts if (block := _said(part))], at)
+        return
+    content = [block for part in parts if (block := read_block(build, part))]
+    if message.get("role") == "tool":
+        is_error = message.get("outcome") == "failure"
+        build.result(text_of(message.get("tool_call_id")), plain(content), at, is_error=is_error)
+    else:
+        build.user(content, at)
+
+
 def _step(build: Builder, line: Json, model: str) -> None:
     payload = object_of(line.get("payload"))
     determinism = object_of(object_of(payload.get("input")).get("determinism"))
     at = build.time(determinism.get("time_unix_ms"))
-    params = object_of(payload.get("params"))
+    params = _find_prompt(line)
     result = object_of(payload.get("result"))
     inner = object_of(result.get("result"))
-    if line.get("type") == "command_reserved" and payload.get("method") == "turn/start":
+    if params:
         parts = [object_of(part) for part in list_of(params.get("message"))]
         blocks = [b for part in parts if (b := read_block(build, part))]
         build.user(blocks, at, is_meta=params.get("injected") is True)
@@ -142,7 +207,9 @@ def _said(part: Json) -> Json | None:
             texts = [text_of(object_of(p).get("text")) for p in list_of(part.get("content"))]
             return make_thinking("\n".join(texts))
         case "tool_call":
-            arguments = read_arguments(part.get("arguments_json"))
+            arguments = read_arguments(
+                part.get("arguments_json") or object_of(part.get("arguments")).get("raw")
+            )
             return call(text_of(part.get("id")), text_of(part.get("name")), arguments)
         case _:
             return None
