@@ -1,5 +1,6 @@
 """A session goes to another agent and comes back: the same conversation, whole."""
 
+import hashlib
 import json
 import os
 import shlex
@@ -50,7 +51,7 @@ def texts(messages: list[dict[str, Any]]) -> list[str]:
     return [json.dumps(m["message"]["content"]) for m in messages if "message" in m]
 
 
-@pytest.mark.parametrize("form", ["codex", "pi", "opencode"])
+@pytest.mark.parametrize("form", ["codex", "gemini", "pi", "opencode", "qwen", "vibe"])
 def test_a_session_that_was_elsewhere_comes_back_whole(place: Place, form: str) -> None:
     path = place.write(conversation())
     exported = export(place, form)
@@ -78,7 +79,7 @@ def test_what_the_other_agent_added_follows_the_restored_session(place: Place) -
     assert messages[-1]["parentUuid"] == messages[-2]["uuid"] == uid("a2")
 
 
-@pytest.mark.parametrize("form", ["codex", "pi", "opencode", "openai", "anthropic", "atif"])
+@pytest.mark.parametrize("form", TARGETS)
 def test_without_its_record_a_session_comes_back_as_far_as_the_format_goes(
     place: Place, form: str, tmp_path: Path
 ) -> None:
@@ -177,6 +178,102 @@ def test_a_session_is_handed_over_to_where_the_agent_looks(place: Place, tmp_pat
     assert [len(agent["imported"]) for agent in again.values()] == [0, 0]
     both = run("sessions", "import", "--all", "x.jsonl", code=2)
     assert "specify files or use --all" in both
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Path:
+    return tmp_path / "person"
+
+
+def hand_over(place: Place, person: Path, agent: str, code: int = 0) -> str:
+    """Hand the session over to an agent of the person, and return the command or the error."""
+    environ = {**os.environ, "HOME": str(person), "CLEW_CONFIG_DIR": str(place.home)}
+    for name in ("KIMI_SHARE_DIR", "VIBE_HOME"):
+        environ.pop(name, None)
+    done = subprocess.run(
+        [CLEW, "handover", agent, SESSION], cwd=place.cwd, env=environ, capture_output=True,
+        encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return (done.stdout or done.stderr).strip()
+
+
+@pytest.mark.parametrize("agent", ["gemini", "kimi", "qwen", "vibe"])
+def test_a_session_that_was_handed_over_comes_back_whole(
+    place: Place, person: Path, agent: str
+) -> None:
+    path = place.write(conversation())
+    command = hand_over(place, person, agent)
+    option = "--session" if agent == "kimi" else "--resume"
+    assert command.startswith(f"cd {shlex.quote(str(place.cwd))} && {agent} {option} ")
+    own = command.rpartition(" ")[2]
+    (main,) = (
+        file for file in person.rglob("*.jsonl")
+        if own[:8] in str(file) and file.name != "context.jsonl"
+    )  # fmt: skip
+    (brought,) = place.json("import", str(main))["imported"]
+    assert (brought["kind"], brought["sessionId"]) == (agent, own)
+    assert texts(load(Path(brought["path"])).messages) == texts(load(path).messages)
+    assert hand_over(place, person, agent) == command
+
+
+def test_a_project_that_gemini_knows_keeps_its_folder(place: Place, person: Path) -> None:
+    place.write(conversation())
+    own = person / ".gemini" / "tmp"
+    cwd = str(place.cwd)
+
+    def find_folder() -> str:
+        hand_over(place, person, "gemini")
+        (session,) = own.rglob("session-*.jsonl")
+        session.unlink()
+        return session.parent.parent.name
+
+    assert find_folder() == "work"
+    assert (own / "work" / ".project_root").read_text("utf-8") == cwd
+    assert find_folder() == "work"
+    (own / "work" / ".project_root").write_text("/elsewhere", "utf-8")
+    assert find_folder() == "work-1"
+    (own / "work-1" / ".project_root").unlink()
+    old = own / hashlib.sha256(cwd.encode()).hexdigest()
+    old.mkdir()
+    assert find_folder() == old.name
+    projects = {"projects": {cwd: "mine", "/other": "work-2"}}
+    (person / ".gemini" / "projects.json").write_text(json.dumps(projects), "utf-8")
+    assert find_folder() == "mine"
+
+
+def test_kimi_learns_the_folder_of_a_session_once(place: Place, person: Path) -> None:
+    place.write(conversation())
+    listed = person / ".kimi" / "kimi.json"
+    listed.parent.mkdir(parents=True)
+    other = {"path": "/other", "kaos": "local", "last_session_id": "x"}
+    listed.write_text(json.dumps({"work_dirs": [other], "more": 1}), "utf-8")
+    hand_over(place, person, "kimi")
+    hand_over(place, person, "kimi")
+    value = json.loads(listed.read_text("utf-8"))
+    assert value["more"] == 1
+    assert [item["path"] for item in value["work_dirs"]] == ["/other", str(place.cwd)]
+    listed.write_text("{", "utf-8")
+    assert "kimi.json: not a JSON object" in hand_over(place, person, "kimi", code=1)
+    assert listed.read_text("utf-8") == "{"
+
+
+def test_a_branch_in_the_other_agent_begins_at_the_restored_message(place: Place) -> None:
+    place.write(conversation())
+    exported = export(place, "pi")
+    lines = [json.loads(line) for line in exported.read_bytes().splitlines()]
+    first = next(line for line in lines if line["type"] == "message")
+    added = {
+        "type": "message", "id": "zz", "parentId": first["id"], "timestamp": first["timestamp"],
+        "message": {"role": "user", "content": "Another way."},
+    }  # fmt: skip
+    exported.write_bytes(exported.read_bytes() + json.dumps(added).encode() + b"\n")
+    (brought,) = place.json("import", str(exported))["imported"]
+    assert brought["restored"] > 0
+    told = texts(load(Path(brought["path"])).messages)
+    assert len(told) == 2
+    assert "Look." in told[0]
+    assert "Another way." in told[1]
 
 
 def test_an_export_of_all_has_what_a_compaction_left(place: Place) -> None:

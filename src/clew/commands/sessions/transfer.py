@@ -89,7 +89,7 @@ def run_export(options: argparse.Namespace) -> int:
     if is_there(target) and not options.force:
         raise CannotError(f"{target} already exists; use --force to overwrite it")
     write(target, data)
-    keep_export(Path(find_home()), path, form, data)
+    keep_export(Path(find_home()), path, form, data, target=target)
     _say_left_out(path, form, options)
     if options.json:
         say_json({"path": str(target.absolute()), "format": form, "sizeBytes": len(data)})
