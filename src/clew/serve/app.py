@@ -39,6 +39,8 @@ from clew.serve.feed import Feed
 from clew.serve.frames import now_ms, scope_of, sent_event, show_session
 from clew.serve.log import RefusedError, StoredEvent
 from clew.serve.pairing import Pairings
+from clew.serve.push.delivery import PushDelivery, PushNetwork
+from clew.serve.push.subscriptions import PushRoutes
 from clew.serve.requests import (
     EVENTS_MAX_BYTES,
     list_in,
@@ -78,7 +80,9 @@ class SessionServer:
         users: ProxyUsers | None = None,
         proxies: Iterable[str] = LOOPBACK,
         rates: DeviceRates | None = None,
+        pushes: PushNetwork | None = None,
     ) -> None:
+        """Create the application. Without `pushes`, browsers can't subscribe."""
         self._database = database
         self._shelf = shelf
         self._users = users
@@ -86,6 +90,11 @@ class SessionServer:
         self._single = ("authorization", "origin", *([users.header] if users else ()))
         self._proxies = frozenset(proxies)
         self._rates = DeviceRates() if rates is None else rates
+        self._pushes: PushDelivery | None = None
+        self._push_routes: list[Route] = []
+        if pushes is not None:
+            self._pushes = PushDelivery(database, pushes)
+            self._push_routes = PushRoutes(database, pushes.allowed).routes(self._for_device)
         self._hosts = frozenset(host.lower() for host in hosts)
         self._public_url = public_url
         self._feed = Feed()
@@ -107,6 +116,15 @@ class SessionServer:
                     self._feed.close_device(device)
                 since = now_ms()
 
+    async def send_pushes(self) -> None:
+        """Send pushes about open questions until cancelled."""
+        if self._pushes is not None:
+            await self._pushes.run()
+
+    def _note_question(self, session: str, request_id: str) -> None:
+        if self._pushes is not None:
+            self._pushes.note(session, request_id)
+
     def close_streams(self) -> None:
         """End all streams, so that the server can stop."""
         self._feed.close_all()
@@ -124,6 +142,7 @@ class SessionServer:
                 self._checked, device
             ),
             *Shares(self._database).routes(device),
+            *self._push_routes,
             # the bridge protocol
             Route(code, device(self._list_sessions, "view"), methods=["GET"]),
             Route(code, device(self._create_session, "start"), methods=["POST"]),
@@ -132,9 +151,9 @@ class SessionServer:
             Route(code + "/{session}/events", device(self._send, ""), methods=["POST"]),
             Route(code + "/{session}/events/stream", device(self._stream, "view"), methods=["GET"]),
             WebSocketRoute(code + "/{session}/events/socket", self._sockets.serve),
-            *WorkerRoutes(self._database, self._feed, self._find_credential).routes(
-                code + "/{session}/worker", self._checked
-            ),
+            *WorkerRoutes(
+                self._database, self._feed, self._find_credential, self._note_question
+            ).routes(code + "/{session}/worker", self._checked),
         ]
 
     # -- the checks

@@ -119,12 +119,15 @@ class HttpListener(uvicorn.Server):
         self._scheme = "https" if certificate else "http"
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        ending = asyncio.create_task(self._streams.end_revoked(), name="revocations")
+        server = self._streams
+        work = {"revocations": server.end_revoked(), "pushes": server.send_pushes()}
+        tasks = [asyncio.create_task(task, name=name) for name, task in work.items()]
         try:
             await super().serve(sockets)
         finally:
-            ending.cancel()
-            await asyncio.wait([ending])
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -3,9 +3,10 @@
 import argparse
 import asyncio
 import contextlib
+import os
 import secrets
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,12 @@ from clew.serve import devices
 from clew.serve.frames import NAME, now_ms
 from clew.serve.log import OWNER
 from clew.system.command_groups import Group, GroupWord, argument, show, switch
+from clew.system.config.environment import freeze
 from clew.system.installation import describe_extra
 
 if TYPE_CHECKING:
     from clew.serve.database import Database
+    from clew.serve.push.delivery import PushNetwork
 
 LISTEN = "127.0.0.1:7480"
 
@@ -79,6 +82,13 @@ def parser() -> Group:
             default="view,answer,prompt",
             metavar="NAMES",
             help="Scopes of users that the proxy identifies",
+        ),
+        argument(
+            "--push-host",
+            action="append",
+            default=[],
+            metavar="HOST:PORT",
+            help="Private push service that browsers may name",
         ),
         argument(
             "--public-url",
@@ -149,10 +159,11 @@ async def run(home: Path, options: argparse.Namespace) -> int:
     if options.user_header:
         scopes = frozenset(parse_scopes("--user-scopes", options.user_scopes))
         users = ProxyUsers(header=options.user_header, scopes=scopes)
-    async with opened(home, options) as database:
+    async with opened(home, options) as database, open_pushes(options.push_host) as pushes:
         await first_device(database)
         server = SessionServer(
             database,
+            pushes=pushes,
             hosts=[*LOOPBACK, host, *options.host],
             public_url=options.public_url.rstrip("/"),
             users=users,
@@ -161,6 +172,24 @@ async def run(home: Path, options: argparse.Namespace) -> int:
         cert, key = options.tls or ("", "")
         await HttpListener(server, host, port, certificate=cert, key=key, proxies=proxies).serve()
     return 0
+
+
+@contextlib.asynccontextmanager
+async def open_pushes(allowed: Sequence[str] = ()) -> "AsyncIterator[PushNetwork]":
+    """Yield the way to push services: to public addresses, and to the hosts in `allowed`."""
+    from clew.serve.push.delivery import PushNetwork
+    from clew.system.transport.addresses import is_admitted
+    from clew.system.transport.http import HttpTransport
+    from clew.system.transport.network import read_network
+
+    def admits(host: str, port: int, address: str) -> bool:
+        return is_admitted(host, port, address, allowed)
+
+    transport = HttpTransport(read_network(freeze(os.environ)), admits=admits)
+    try:
+        yield PushNetwork(transport=transport, allowed=tuple(allowed))
+    finally:
+        await transport.aclose()
 
 
 async def first_device(database: "Database") -> None:

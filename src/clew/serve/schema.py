@@ -72,6 +72,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("ALTER TABLE pairing ADD COLUMN gift TEXT NOT NULL DEFAULT ''",),
     # The worker that has the session's epoch, by the name that it gives itself.
     ("ALTER TABLE session ADD COLUMN worker TEXT NOT NULL DEFAULT ''",),
+    # Web Push: the browsers that want it, and the key pair by which push services know this server.
+    (
+        """CREATE TABLE push (
+            device TEXT PRIMARY KEY, owner TEXT NOT NULL, endpoint TEXT NOT NULL,
+            receiver TEXT NOT NULL, secret TEXT NOT NULL, detail TEXT NOT NULL,
+            subject TEXT NOT NULL)""",
+        "CREATE TABLE push_key (private TEXT NOT NULL)",
+    ),
 )
 VERSION_TABLE = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"
 

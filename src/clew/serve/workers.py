@@ -40,7 +40,15 @@ HEARTBEAT_S = 20
 class WorkerRoutes:
     """The routes for workers."""
 
-    def __init__(self, database: Database, feed: Feed, find: FindWorker) -> None:
+    def __init__(
+        self,
+        database: Database,
+        feed: Feed,
+        find: FindWorker,
+        asked: Callable[[str, str], object],
+    ) -> None:
+        """Create the routes. `asked` is called with a session and the ID of its new question."""
+        self._asked = asked
         self._database = database
         self._feed = feed
         self._find = find
@@ -143,7 +151,11 @@ class WorkerRoutes:
             epoch=epoch,
             now_ms=now_ms(),
         )
-        return await self._database.write(append)
+        stored = await self._database.write(append)
+        for event, result in zip(events, stored, strict=True):
+            if event.asks and not result.is_duplicate:
+                self._asked(session, event.asks)
+        return stored
 
     async def _deliver(self, session: str, _token: str, request: Request) -> Response:
         body = await parse_object(request)

@@ -5,8 +5,9 @@ import queue
 import socket
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from tests.fronts.headless.clew_process import environment
@@ -107,14 +108,24 @@ class Watching(Running):
 class Yard:
     """The folder of a test, the address of its server, and what runs there."""
 
-    def __init__(self, home: Path, model_url: str, *, db: str = "") -> None:
+    def __init__(
+        self,
+        home: Path,
+        model_url: str,
+        *,
+        db: str = "",
+        serve: Sequence[str] = (),
+        environ: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Start a server. `serve` are more options of `clew serve`."""
+        self._serve = serve
         self.home = home
         self._db = db or f"sqlite:{home / 'serve.db'}"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
         self.url = f"http://{self.address}"
-        self._environ = environment(home, model_url) | {"CLEW_REMOTE_URL": self.url}
+        self._environ = environment(home, model_url) | {"CLEW_REMOTE_URL": self.url, **environ}
         self._running: list[Running] = []
         self.work = home / "work"
         self.work.mkdir()
@@ -149,7 +160,8 @@ class Yard:
         self._environ |= {"CLEW_REMOTE_URL": url, "CLEW_STORE_TOKEN": self.token}
 
     def serve(self) -> Running:
-        server = self._start(Running, "serve", "--listen", self.address, "--db", self._db)
+        words = ("--listen", self.address, "--db", self._db, *self._serve)
+        server = self._start(Running, "serve", *words)
         server.until(lambda line: line.startswith("listening"))
         for line in server.lines:
             if line.startswith("token"):

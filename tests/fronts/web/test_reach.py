@@ -254,6 +254,11 @@ def test_axe_finds_nothing(browser: "Browser", tmp_path: Path, size: str, scheme
         screen.use_token(yard.url, yard.token)
         screen.wait(".entry")
         assert screen.violations() == []
+        screen.page.click("button[aria-label='This browser']")
+        screen.wait("#pushes")
+        screen.page.wait_for_timeout(400)
+        assert screen.violations() == []
+        screen.page.keyboard.press("Escape")
         screen.open_session("Axe")
         screen.prompt("go: " + "# Title\n")
         screen.wait(".card .diff")

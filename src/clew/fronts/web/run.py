@@ -15,7 +15,7 @@ import urllib.request
 import uuid
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,13 +81,14 @@ async def run(options: argparse.Namespace) -> int:
     from clew.serve.access import LOOPBACK
     from clew.serve.frames import show_session
     from clew.serve.log import RefusedError
-    from clew.serve.run import make_device
+    from clew.serve.run import make_device, open_pushes
 
     home = find_config_home(os.environ, Path.cwd())
     folder = get_own_dir(home) / "web"
     folder.parent.mkdir(parents=True, exist_ok=True)
     make_private(folder)
     database = SqliteDatabase(folder / "web.db")
+    pushes = AsyncExitStack()
     try:
         cwd = str(Path.cwd())
         if url := find_running():
@@ -112,7 +113,8 @@ async def run(options: argparse.Namespace) -> int:
 
         workers = Workers(url, token, os.environ, is_connected, has_event)
         shelf = LocalShelf(home, workers, read_folders)
-        server = SessionServer(database, hosts=LOOPBACK, shelf=shelf)
+        network = await pushes.enter_async_context(open_pushes())
+        server = SessionServer(database, hosts=LOOPBACK, shelf=shelf, pushes=network)
         listener = WebListener(server, "127.0.0.1", port)
 
         def stop(_number: int) -> None:
@@ -133,6 +135,7 @@ async def run(options: argparse.Namespace) -> int:
         if not opening.cancelled() and (error := opening.exception()):
             raise error
     finally:
+        await pushes.aclose()
         await database.aclose()
     return 0
 

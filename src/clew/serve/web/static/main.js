@@ -4,6 +4,7 @@ import { h, icon, iconButton, put, refill, say, span, visible } from './dom.js';
 import { ask, device, Link, loadDevice, openSessions, pair, Refusal, setDevice, useToken } from './net.js';
 import { drawPromptMenu, drawSide, drawStart } from './local.js';
 import { SessionView } from './session.js';
+import { drawPushes, renewPushes, stopPushes } from './push.js';
 import { drawShares, useLink } from './share.js';
 
 const app = document.getElementById('app');
@@ -152,6 +153,7 @@ async function offerActions() {
 		drawList();
 	} else page.more.drawSide = drawShares;
 	page.view?.refresh();
+	renewPushes();
 }
 
 function switchTheme() {
@@ -303,14 +305,13 @@ function refused(error) {
 }
 
 function showDevice() {
-	const notes = globalThis.Notification;
 	const dialog = h('dialog', { class: 'small', 'aria-label': 'This browser' },
 		h('div', { class: 'side-head' }, h('h2', null, 'This browser'), iconButton('close', 'Close', () => dialog.close())),
 		h('dl', { class: 'input' }, h('dt', null, 'Name'), h('dd', null, device?.name ?? ''), h('dt', null, 'Permissions'), h('dd', null, (device?.scopes ?? []).join(', ')), h('dt', null, 'Signs messages'), h('dd', null, device?.key ? 'yes, with a key that never leaves this browser' : 'no'), h('dt', null, 'Opens sealed sessions'), h('dd', null, device?.seals?.length ? 'yes' : 'no')),
+		drawPushes(),
 		h('h3', null, 'Keys'), h('dl', { class: 'input keys' }, KEYS.flatMap(([key, words]) => [h('dt', null, h('kbd', null, key)), h('dd', null, words)])),
 		h('div', { class: 'actions' },
-			notes && notes.permission === 'default' && h('button', { type: 'button', onclick: async () => { await notes.requestPermission(); dialog.close(); } }, 'Notify me of questions'),
-			h('button', { type: 'button', class: 'danger', onclick: async () => { await setDevice(null); location.hash = ''; location.reload(); } }, 'Forget this browser')));
+			h('button', { type: 'button', class: 'danger', onclick: async () => { await stopPushes(); await setDevice(null); location.hash = ''; location.reload(); } }, 'Forget this browser')));
 	dialog.addEventListener('close', () => dialog.remove());
 	document.body.append(dialog);
 	dialog.showModal();

@@ -222,7 +222,7 @@ export class SessionView {
 	announce() {
 		const question = [...this.model.questions.values()].at(-1);
 		say(`Question: ${titleOf(question.request)} ${briefOf(question.request)}`);
-		if (document.hidden && globalThis.Notification?.permission === 'granted') {
+		if (document.hidden && localStorage.getItem('push') === 'page' && globalThis.Notification?.permission === 'granted') {
 			new Notification(titleOf(question.request), { body: briefOf(question.request), tag: this.id });
 		}
 	}

@@ -1,4 +1,4 @@
-// Caches the page's own files for offline use. Contents of sessions are never cached here.
+// Caches the page's own files for offline use, and shows pushes. Contents of sessions are never cached.
 
 const SHELF = 'clew-page';
 
@@ -33,4 +33,21 @@ self.addEventListener('fetch', (event) => {
 // The page requests this when it is idle, so that the cached files are those that it runs.
 self.addEventListener('message', (event) => {
 	if (event.data === 'keep') event.waitUntil(keep());
+});
+
+self.addEventListener('push', (event) => {
+	const { session, title, body } = event.data?.json() ?? {};
+	event.waitUntil(self.registration.showNotification(title || 'clew', { body, tag: session, data: session, icon: '/web/icon-180.png' }));
+});
+
+// Show the session that waits, in an open page if there is one.
+self.addEventListener('notificationclick', (event) => {
+	event.notification.close();
+	const session = String(event.notification.data ?? '');
+	const path = /^[0-9a-f-]{36}$/.test(session) ? `/#/s/${session}` : '/';
+	event.waitUntil(self.clients.matchAll({ type: 'window' }).then(async ([page]) => {
+		if (!page) return self.clients.openWindow(path);
+		await page.focus().catch(() => {});
+		return page.navigate(path);
+	}));
 });
