@@ -28,6 +28,7 @@ VIEWER_REQUESTS: Mapping[str, str] = {
     "set_permission_mode": "prompt",
     "rename_session": "prompt",
     "start_session": "start",
+    "fork_session": "start",
     "end_session": "start",
 }
 QUESTIONS = frozenset({"can_use_tool", "elicitation", "request_user_dialog"})

@@ -9,6 +9,7 @@ import pytest
 
 from clew.testing.server import serving
 from tests.fronts.headless.test_rules_hold import calls
+from tests.fronts.remote.test_host import begin_host
 from tests.fronts.remote.yard import Yard
 from tests.fronts.web.browsing import Screen, browsing
 
@@ -265,7 +266,7 @@ def test_a_session_on_a_server_is_rewound_for_everyone(browser: "Browser", tmp_p
             phone.wait_text(".said", f"Answer {number}.")
         desk.page.click(".prompt:has-text('drop') button[aria-label=More]")
         desk.wait_text("dialog", "files do not change")
-        desk.page.click("dialog button.primary")
+        desk.page.click("dialog button:has-text('Rewind')")
         for screen in (desk, phone):
             screen.wait_text(".notice", "Rewound by owner")
             assert screen.texts(".typed") == ["keep"]
@@ -286,11 +287,52 @@ def test_a_session_on_a_server_is_rewound_for_everyone(browser: "Browser", tmp_p
         desk.prompt("more")
         desk.wait_text(".live", "One. One.")
         desk.page.click(".prompt:has-text('instead') button[aria-label=More]")
-        desk.page.click("dialog button.primary")
+        desk.page.click("dialog button:has-text('Rewind')")
         desk.wait_text(".toast", "a turn is running")
         assert desk.texts(".typed") == ["keep", "instead", "more"]
         for screen in (desk, phone):
             screen.close()
+
+
+def test_a_host_forks_a_session_on_a_server(browser: "Browser", tmp_path: Path) -> None:
+    answers = [{"text": f"Answer {number}."} for number in range(4)]
+    project = tmp_path / "project"
+    project.mkdir()
+    with serving({"scenario": 1, "answers": answers}) as model, Yard(tmp_path, model.url) as yard:
+        desk = Screen(browser, "desk")
+        desk.use_token(yard.url, yard.token)
+        begin_host(yard, project)
+        desk.wait_text(".nothing", "No sessions yet.")
+        started = yard.run("remote", "start", str(project), "first")
+        assert started.end() == 0, started.lines
+        yard.session = started.lines[-1]
+        desk.page.click(".entry")
+        desk.wait_text(".said", "Answer 0.")
+        desk.prompt("second")
+        desk.wait_text(".said", "Answer 1.")
+        more = ".prompt:has-text('{}') button[aria-label=More]"
+        desk.page.click(more.format("second"))
+        desk.page.click("dialog button:has-text('Edit and resend')")
+        desk.page.wait_for_url(lambda url: "/#/s/" in url and yard.session not in url)
+        fork = desk.page.url.rpartition("/")[2]
+        desk.wait_text(".said", "Answer 0.")
+        assert desk.texts(".typed") == ["first"]
+        assert desk.page.input_value(".composer textarea") == "second"
+        desk.prompt("other")
+        desk.wait_text(".said", "Answer 2.")
+        told = str(model.requests[-1].body["messages"])
+        assert "first" in told
+        assert "second" not in told
+        # The original goes on as it was, and its first prompt has nothing before it.
+        desk.page.goto(f"{yard.url}/#/s/{yard.session}")
+        desk.wait_text(".said", "Answer 1.")
+        assert desk.texts(".typed") == ["first", "second"]
+        desk.page.click(more.format("first"))
+        desk.page.click("dialog button:has-text('Edit and resend')")
+        desk.wait_text(".toast", "before the first prompt")
+        for session in (yard.session, fork):
+            assert yard.run("remote", "end", session).end() == 0
+        desk.close()
 
 
 HOSTILE = (

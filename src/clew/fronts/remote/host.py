@@ -18,7 +18,7 @@ from pathlib import Path
 
 from clew.core import wire
 from clew.core.json_object import Json
-from clew.core.messages.errors import UserError
+from clew.core.messages.errors import ClewError, SessionError, UserError
 from clew.core.messages.text import replace_unprintable
 from clew.core.wire import ControlRequest
 from clew.fronts.ends import hear_signals, run_front
@@ -28,9 +28,13 @@ from clew.fronts.remote.link import WorkerLink
 from clew.fronts.remote.sealed import open_frame, seal_frame, seal_state
 from clew.fronts.remote.service import ServiceError, SessionService, open_service, read_event
 from clew.fronts.remote.signing import is_signed
+from clew.record.library import copies
+from clew.record.library.branches import find_end_before, find_prompt_above
 from clew.record.stores.sealing import Sealer, SealError, make_sealer
+from clew.record.transcript.light import read_outline
 from clew.record.transcript.paths import find_session
 from clew.record.transcript.running import find_holder
+from clew.system.clock import get_timestamp
 from clew.system.command_groups import show
 from clew.system.config.layers import merge
 from clew.system.config.load import load_settings
@@ -215,7 +219,7 @@ class SessionHost:
             except SealError:
                 asked = wire.read(payload)  # Refused below, because its request is missing.
             if isinstance(asked, ControlRequest) and asked.request_id not in self._answers:
-                answer = self._carry_out(asked, payload)
+                answer = await self._carry_out(asked, payload)
                 name = uuid.uuid5(uuid.UUID(self.id), f"answer:{asked.request_id}")
                 self._answers[asked.request_id] = answer | {"uuid": str(name)}
             self._cursor = seq
@@ -225,12 +229,29 @@ class SessionHost:
             await self._link.ask("POST", "/events/delivery", {"updates": updates})
         raise ServiceError(0, "ended", f"{self._service.url}: the stream ended")
 
-    def _carry_out(self, asked: ControlRequest, payload: Json) -> Json:
-        """Start a session if the request is allowed; return the response."""
+    async def _carry_out(self, asked: ControlRequest, payload: Json) -> Json:
+        """Start or fork a session if the request is allowed; return the response."""
+        found = self._check(asked, payload)
+        if isinstance(found, dict):
+            return found
+        session, folder = found
+        about: Json = {"folder": str(folder)}
+        if asked.subtype == "fork_session":
+            try:
+                fork = await asyncio.to_thread(self._fork, session, asked.fields, folder)
+            except ClewError as error:
+                return wire.make_refusal(asked.request_id, str(error), code="not_forked")
+            session, about = str(fork["session_id"]), about | fork
+        self._sessions[session] = str(folder)
+        self._keep(session)
+        return wire.make_success(asked.request_id, about | {"session_id": session})
+
+    def _check(self, asked: ControlRequest, payload: Json) -> Json | tuple[str, Path]:
+        """Return the refusal of a request or, if it is allowed, its session and folder."""
         keys = read_paired()
         if keys and not is_signed(payload, self.id, keys):
             return wire.make_refusal(asked.request_id, UNSIGNED, code="not_allowed")
-        if asked.subtype != "start_session":
+        if asked.subtype not in ("start_session", "fork_session"):
             words = f"a host does not support the request {asked.subtype!r}"
             return wire.make_refusal(asked.request_id, words, code="unsupported_request")
         try:
@@ -246,9 +267,25 @@ class SessionHost:
         if not is_folder(folder):
             words = f"folder not found on {self._name}: {folder}"
             return wire.make_refusal(asked.request_id, words, code="not_found")
-        self._sessions[session] = str(folder.resolve())
-        self._keep(session)
-        return wire.make_success(asked.request_id, {"session_id": session, "folder": str(folder)})
+        return session, folder.resolve()
+
+    def _fork(self, session: str, fields: Json, folder: Path) -> Json:
+        """Copy a session of the folder up to a prompt, or up to the end of that prompt's turn."""
+        for path in find_session(self._home, session):
+            outline = read_outline(path)
+            if outline is None or not outline.cwd or Path(outline.cwd).resolve() != folder:
+                continue
+            prompt = find_prompt_above(path, str(fields.get("message_uuid")))
+            if prompt is None:
+                raise SessionError("prompt not found")
+            end: str | None = prompt.end
+            if fields.get("before") is True:
+                end = find_end_before(path, prompt.uuid)
+                if end is None:
+                    raise SessionError("can't fork before the first prompt")
+            fork = copies.fork(path, end, title="", at=get_timestamp())
+            return {"session_id": fork.path.stem, "title": fork.title, "text": prompt.text}
+        raise SessionError(f"{self._name} has no session {session} in {folder}")
 
     # -- sessions
 

@@ -13,7 +13,7 @@ from clew.core.messages.errors import ClewError
 from clew.fronts.web.hosting import Workers
 from clew.fronts.web.transcripts import find_last_uuid, read_after, read_page
 from clew.record.library import copies, listing
-from clew.record.library.branches import find_prompt_above, read_tree
+from clew.record.library.branches import find_end_before, find_prompt_above, read_tree
 from clew.record.library.search import Scope, search
 from clew.record.library.words import query_of
 from clew.record.transcript import light
@@ -184,7 +184,7 @@ class LocalShelf:
                 raise RefusedError(404, "not_found", f"prompt not found: {uuid}")
             end: str | None = prompt.end
             if is_before:
-                end = self._find_end_before(path, prompt.uuid)
+                end = find_end_before(path, prompt.uuid)
                 if end is None:
                     raise RefusedError(409, "first_prompt", "can't fork before the first prompt")
             fork = copies.fork(path, end, title="", at=get_timestamp())
@@ -196,12 +196,3 @@ class LocalShelf:
             if isinstance(error, RefusedError):
                 raise
             raise RefusedError(409, "not_forked", str(error)) from None
-
-    def _find_end_before(self, path: Path, uuid: str) -> str | None:
-        before = None
-        for prompt in read_tree(path).prompts:
-            if prompt.uuid == uuid:
-                return before
-            if prompt.live:
-                before = prompt.end
-        return None

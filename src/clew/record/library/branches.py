@@ -104,6 +104,17 @@ def prompts(path: Path) -> Iterator[BranchPrompt]:
     yield from _of(load(path, reads_all=True))
 
 
+def find_end_before(path: Path, uuid: str) -> str | None:
+    """Return the entry before a prompt of the live branch, or None for the first prompt."""
+    before = None
+    for prompt in read_tree(path).prompts:
+        if prompt.uuid == uuid:
+            return before
+        if prompt.live:
+            before = prompt.end
+    return None
+
+
 def find_prompt_above(path: Path, uuid: str) -> BranchPrompt | None:
     """Return the prompt that a message is or belongs to, on any branch, or None."""
     loaded = load(path, reads_all=True)

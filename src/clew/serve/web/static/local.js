@@ -1,7 +1,9 @@
 // Rewinds, and what only `clew web` offers: new sessions, forks and the tree of branches.
 
 import { h, iconButton, put, refill, visible } from './dom.js';
-import { ask } from './net.js';
+import { ask, device, openSessions, pause, readEvents, Refusal, send } from './net.js';
+
+const ANSWER_MS = 500, ANSWER_TRIES = 40;
 
 function openDialog(title, ...content) {
 	const dialog = h('dialog', { class: 'small', 'aria-label': title }, h('div', { class: 'side-head' }, h('h2', null, title), iconButton('close', 'Close', () => dialog.close())), content);
@@ -11,9 +13,31 @@ function openDialog(title, ...content) {
 	return dialog;
 }
 
-async function fork(view, uuid, before) {
+/** Make a host fork a session of its machine, and return what it made. */
+async function forkOnHost(view, uuid, before) {
+	const hosts = await openSessions((await ask('GET', '/v1/code/sessions?kind=host')).data);
+	const host = hosts.find((one) => one.connection_status === 'connected' && one.external_metadata?.folders?.includes(view.cwd));
+	if (!host) throw new Refusal(404, `To fork this session, run clew host on its machine, with ${view.cwd || 'its folder'} in remoteFolders.`);
+	const id = crypto.randomUUID();
+	const request = { subtype: 'fork_session', session_id: view.id, folder: view.cwd, message_uuid: uuid, before };
+	await send(host.session_id, { type: 'control_request', uuid: crypto.randomUUID(), request_id: id, request }, { tries: 3 });
+	for (let at = 0; at < ANSWER_TRIES; at++) {
+		await pause(ANSWER_MS);
+		const { events } = await readEvents(host.session_id, 'limit=20');
+		const answer = events.map(({ payload }) => payload.response).find((response) => response?.request_id === id);
+		if (answer?.error) throw new Refusal(409, answer.error);
+		if (!answer) continue;
+		const made = answer.response;
+		// The page can show the fork before its process has reached the server.
+		await ask('POST', '/v1/code/sessions', { session_id: made.session_id, title: device.seals?.length ? 'Sealed session' : made.title });
+		return made;
+	}
+	throw new Refusal(0, 'The host did not answer.');
+}
+
+async function fork(view, uuid, before, isLocal = true) {
 	try {
-		const made = await ask('POST', `/v1/web/sessions/${view.id}/fork`, { uuid, before });
+		const made = isLocal ? await ask('POST', `/v1/web/sessions/${view.id}/fork`, { uuid, before }) : await forkOnHost(view, uuid, before);
 		if (before) sessionStorage.setItem(`draft-${made.session_id}`, made.text);
 		location.hash = `#/s/${made.session_id}`;
 	} catch (error) {
@@ -21,9 +45,9 @@ async function fork(view, uuid, before) {
 	}
 }
 
-/** Return a prompt's button, which rewinds the session to that prompt or, with `forks`, forks it. */
-export function drawPromptMenu(view, item, forks) {
-	const canFork = forks && view.can('start');
+/** Return a prompt's button, which rewinds the session to that prompt or forks it there. */
+export function drawPromptMenu(view, item, isLocal) {
+	const canFork = view.can('start');
 	const canRewind = view.can('prompt') && view.about.origin !== 'file' && view.about.read_only !== true;
 	if (!canFork && !canRewind) return null;
 	let dialog;
@@ -35,7 +59,7 @@ export function drawPromptMenu(view, item, forks) {
 	return iconButton('more', 'More', () => {
 		dialog = openDialog('Go back to this prompt',
 			canFork && [h('p', { class: 'quiet' }, 'A fork is a copy of the session up to this point. This session does not change.'),
-				h('div', { class: 'actions' }, button('Edit and resend the prompt', () => fork(view, item.id, true), 'primary'), button('Continue after its answer', () => fork(view, item.id, false)))],
+				h('div', { class: 'actions' }, button('Edit and resend the prompt', () => fork(view, item.id, true, isLocal), 'primary'), button('Continue after its answer', () => fork(view, item.id, false, isLocal)))],
 			canRewind && [h('p', { class: 'quiet' }, 'A rewind removes this prompt, and everything after it, from the conversation. The transcript keeps all of it, and files do not change.'),
 				h('div', { class: 'actions' }, button('Rewind and edit the prompt', rewind, canFork ? null : 'primary'))]);
 	}, { class: 'icon-button row-menu' });
