@@ -1,7 +1,7 @@
 """Repeat the tool calls that a hook deferred, once the session continues.
 
-The result that reports the deferral is replaced by a new one, unless the hook defers the call
-again.
+The result that reports the deferral stays in the conversation until the call is decided. Then it is
+withdrawn, and the call runs or gets another result.
 """
 
 from clew.agent.deps import Deps, Emit
@@ -43,7 +43,6 @@ async def repeat_deferred_calls(deps: Deps, emit: Emit) -> TurnEnded | None:
     results = find_deferred(history)
     if not results:
         return None
-    deps.story.withdraw([entry["uuid"] for entry in results])
     running = ToolExecutor(deps, emit, Repetition())
     running.release()
     async with running:
@@ -52,7 +51,9 @@ async def repeat_deferred_calls(deps: Deps, emit: Emit) -> TurnEnded | None:
                 found = find_call(history, result.tool_use_id)
                 if found is not None:
                     block, call_entry = found
-                    await running.start(block, [call_entry], call_entry["uuid"])
+                    await running.start(
+                        block, [call_entry], call_entry["uuid"], deferral=entry["uuid"]
+                    )
     if running.halt is not None:
         return TurnEnded(reason="stopped_by_hook", message=running.halt)
     return TurnEnded(reason="denied_and_stopped") if running.is_stopped else None

@@ -326,6 +326,8 @@ class CallApproval(Struct, frozen=True, kw_only=True):
     notify_after_s: float = NOTIFY_AFTER_S
     # Whether a call can be deferred until the session is resumed.
     can_defer: bool = False
+    # Whether a call is also deferred if the process ends while its question is open.
+    keeps_questions: bool = False
 
 
 class Arrivals(Struct, frozen=True, kw_only=True):

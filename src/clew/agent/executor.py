@@ -78,6 +78,11 @@ class PendingCall:
         self.is_safe = bound.is_concurrency_safe
         self.is_running = False
         self.is_answered = False
+        # The ID of the result that reports a deferral, until the call is decided. If the process
+        # ends before that, the call is judged again when the session continues.
+        self.deferral: str | None = None
+        # The ID of such a result that is only written ahead, while a question is open.
+        self.ahead: str | None = None
         # Whether the user changed the input while approving the call.
         self.is_edited = False
         # Entries from hooks that follow the call's result.
@@ -126,16 +131,20 @@ class ToolExecutor:
     ) -> None:
         await self._group.__aexit__(kind, error, trace)
 
-    async def start(self, block: Json, answer: list[Json], after: str | None) -> None:
+    async def start(
+        self, block: Json, answer: list[Json], after: str | None, *, deferral: str | None = None
+    ) -> None:
         """Start a call.
 
         `answer` contains the entries of the response that no earlier call has recorded; the entry
         of this call is the last. `after` is the last entry that an earlier call recorded.
+        `deferral` is the ID of the result to replace if the call was deferred before.
         """
         deps = self._deps
         deps.story.recorder.tool_started(block["id"], answer, after=after)
         bound = deps.tools.bind(deps.tools.meant(block))
         call = PendingCall(bound, source_uuid=answer[-1]["uuid"])
+        call.deferral = deferral
         before = [c for c in self._calls if not (c.is_safe and call.is_safe)]
         self._calls.append(call)
         self._group.create_task(self._follow(call, before))
@@ -160,7 +169,8 @@ class ToolExecutor:
             async with self._slots:
                 await self._judged(call)
         except asyncio.CancelledError:
-            if not call.is_answered:
+            # A call that was deferred before stays deferred until it is decided.
+            if not call.is_answered and call.deferral is None:
                 self._note(call, INTERRUPTED_WHILE_RUNNING if call.is_running else CANCELLED)
             raise
         finally:
@@ -290,6 +300,8 @@ class ToolExecutor:
             now = decision
             if waits:
                 now, is_confined = await self._decision(call.bound, outcome)
+            if isinstance(now, Ask) and not self.is_stopped:
+                await self._keep_question(call)
             verdict = await self._verdict(call, now)
             self._note_stop(verdict)
         match verdict:
@@ -414,7 +426,30 @@ class ToolExecutor:
             notification_type="permission_prompt",
         )
 
+    async def _keep_question(self, call: PendingCall) -> None:
+        """Write ahead that the call was deferred, in case the process ends before the answer."""
+        if not self._deps.approval.keeps_questions or call.deferral is not None:
+            return
+        entry = self._make_result(
+            call, DEFERRED, toolDenialKind=DEFERRED_KIND, toolDenialBeforeRun=True
+        )
+        self._deps.story.recorder.tool_finished(call.block["id"], entry)
+        call.ahead = entry["uuid"]
+        await ensure_saved(self._deps, self._emit)
+
+    def _withdraw_deferral(self, call: PendingCall) -> bool:
+        """Withdraw the result that reports a deferral. Return whether there was one."""
+        deferral, ahead = call.deferral, call.ahead
+        call.deferral = call.ahead = None
+        if deferral is not None:
+            self._deps.story.withdraw([deferral])
+        if ahead is not None:
+            self._deps.story.recorder.withdraw([ahead])
+        return deferral is not None or ahead is not None
+
     async def _run(self, call: PendingCall, *, is_confined: bool) -> None:
+        if self._withdraw_deferral(call):
+            await ensure_saved(self._deps, self._emit)  # Otherwise, the call could run twice.
         call.is_running = True
         if self._repetition.take_pardon(call.block):
             self._note_retry(call)
@@ -547,21 +582,9 @@ class ToolExecutor:
     ) -> Json:
         """Add the result to the conversation, or hold it until its response is added."""
         deps = self._deps
-        result = f"Error: {content}" if is_error and raw is None else raw
-        entry = (
-            call.noted
-            | fields
-            | factories.make_tool_answer(
-                call.block["id"],
-                content,
-                uuid=deps.clock.new_id(),
-                at=deps.clock.now(),
-                source_uuid=call.source_uuid,
-                raw=result,
-                is_error=is_error,
-            )
-        )
+        entry = self._make_result(call, content, is_error=is_error, raw=raw, **fields)
         call.is_answered = True
+        self._withdraw_deferral(call)
         if call.block["name"] == STRUCTURED_OUTPUT:
             self._repetition.failed_answers += is_error
         self.results.append(entry)
@@ -571,3 +594,27 @@ class ToolExecutor:
             deps.story.recorder.tool_finished(call.block["id"], entry)
             self._held += [entry, *call.beside]
         return entry
+
+    def _make_result(
+        self,
+        call: PendingCall,
+        content: Any,
+        *,
+        is_error: bool = True,
+        raw: Any = None,
+        **fields: Any,
+    ) -> Json:
+        result = f"Error: {content}" if is_error and raw is None else raw
+        return (
+            call.noted
+            | fields
+            | factories.make_tool_answer(
+                call.block["id"],
+                content,
+                uuid=self._deps.clock.new_id(),
+                at=self._deps.clock.now(),
+                source_uuid=call.source_uuid,
+                raw=result,
+                is_error=is_error,
+            )
+        )

@@ -70,6 +70,8 @@ class HostParts(Struct, frozen=True, kw_only=True):
     prepare: PrepareFunction | None = None
     # Compacts conversations instead of clew.
     compact: "CompactFunction | None" = None
+    # Whether questions to the program are asked again if the process ended before the answer.
+    keeps_questions: bool = False
     # Whether the program's loggers receive the session's events.
     has_loggers: bool = False
 

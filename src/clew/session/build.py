@@ -155,6 +155,7 @@ async def open_session(
                 apply_mode=judge.under_mode,
                 update_permissions=make_granter(ground.rules),
                 can_defer=options.is_print,
+                keeps_questions=brought.keeps_questions,
             ),
             arrivals=arrivals_of(thread, tool_session, parts, inbox),
             clock=TurnClock(now=get_timestamp, new_id=make_id, monotonic_s=time.monotonic),

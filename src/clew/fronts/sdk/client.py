@@ -129,6 +129,7 @@ class ClewClient:
             provider=options.provider,
             prepare=options.prepare,
             compact=options.compact,
+            keeps_questions=options.can_use_tool is not None,
             has_loggers=logging.getLogger("clew").isEnabledFor(logging.DEBUG),
         )
         self._session = self._channel.start(session_options, environ, cwd, parts)

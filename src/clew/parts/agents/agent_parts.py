@@ -270,6 +270,7 @@ def deps_of(
             apply_mode=judge.under_mode,
             ask=asking(crew.context.ask, birth),
             can_defer=False,
+            keeps_questions=False,
         ),
         arrivals=Arrivals(
             take_messages=lambda: [*inbox.take(), *find_news(session)],
