@@ -307,3 +307,36 @@ async def test_a_second_reader_of_the_same_messages_gets_an_error(tmp_path: Path
         going_on.set()
         assert (await first).text == "done"
         assert (await turn.finish()).text == "done"
+
+
+async def test_a_client_in_another_event_loop_raises_an_error(tmp_path: Path) -> None:
+    async with clew.ClewClient(own(tmp_path)) as client, asyncio.timeout(20):
+        for use in (
+            lambda: finish(client, "hello"),
+            lambda: client.query("hello"),
+            client.interrupt,
+            lambda: results(client, 1),
+            lambda: client.__aexit__(None, None, None),
+        ):
+            with pytest.raises(RuntimeError, match="belongs to the event loop that entered it"):
+                await asyncio.to_thread(asyncio.run, use())
+        assert (await finish(client, "hello")).text == "You said hello."
+
+
+async def test_a_turn_in_a_function_that_the_running_turn_waits_for_raises_an_error(
+    tmp_path: Path,
+) -> None:
+    errors: list[str] = []
+
+    async def permit(call: clew.Call) -> clew.Deny:
+        try:
+            await finish(client, "inner")
+        except RuntimeError as error:
+            errors.append(str(error))
+        return clew.Deny("no")
+
+    given = options(tmp_path, provider=touch, model="own", can_use_tool=permit)
+    async with clew.ClewClient(given) as client, asyncio.timeout(20):
+        assert (await finish(client, "Begin")).text == "0 done"
+    assert len(errors) == 2
+    assert "the running turn waits for this function" in errors[0]

@@ -40,6 +40,14 @@ from clew.system.files import is_folder
 if TYPE_CHECKING:
     from clew.fronts.sdk.session_store import ProgramStore, StoreMirror
 
+OTHER_LOOP = (
+    "this client belongs to the event loop that entered it; from another thread, use "
+    "asyncio.run_coroutine_threadsafe, or create another client"
+)
+INNER_TURN = (
+    "the running turn waits for this function, so another turn can't start; use `client.query`, "
+    "whose prompt the model receives afterwards"
+)
 TWO_READERS = "another task is reading these messages; read them in one task and pass them on"
 
 
@@ -97,6 +105,7 @@ class ClewClient:
         # session did not send.
         self._messages: asyncio.Queue[tuple[Message, int | None] | None] = asyncio.Queue()
         self._calls: dict[str, asyncio.Task[Json]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._session: asyncio.Task[int] | None = None
         self._pump: asyncio.Task[None] | None = None
         # Whether the client's context is exiting.
@@ -117,6 +126,7 @@ class ClewClient:
             raise RuntimeError(
                 "a client can be entered only once; create another one to resume its session"
             )
+        self._loop = asyncio.get_running_loop()
         options = self.options
         environ, cwd = make_environ(options, os.environ), find_folder(options.cwd)
         check_folders(options, cwd)
@@ -179,7 +189,7 @@ class ClewClient:
         if given.resume is not None or given.continues:
             try:
                 session_id = await bring_session(store, home, cwd, given.resume)
-            except SessionError as error:
+            except (SessionError, OSError) as error:
                 raise HostError(str(error)) from error
             if session_id is not None:
                 given = replace(given, resume=session_id, continues=False)
@@ -197,6 +207,7 @@ class ClewClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._check_loop()
         await self._leave(in_haste=kind is not None)
 
     async def _leave(self, *, in_haste: bool) -> None:
@@ -312,6 +323,7 @@ class ClewClient:
 
         Raise an error if another reader waits for it.
         """
+        self._check_loop()
         if self._is_awaited:
             raise RuntimeError(TWO_READERS)
         self._is_awaited = True
@@ -351,10 +363,16 @@ class ClewClient:
         """Raise an error if no session is running, because nothing would answer a message."""
         if self._pump is None:
             raise RuntimeError("no session: use `async with ClewClient(...) as client`")
+        self._check_loop()
         if self._is_leaving and not self._pump.done():
             raise HostError("the client is closing, so its session accepts no more requests")
         if self._pump.done():
             raise HostError("the session has ended") from self._cause()
+
+    def _check_loop(self) -> None:
+        """Raise an error in another event loop, where waiting for the session would never end."""
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            raise RuntimeError(OTHER_LOOP)
 
     def _check_end(self, last: Message | None) -> None:
         """Raise an error if the session ended before a result."""
@@ -521,13 +539,16 @@ class ClientTurn:
         return self.result
 
     async def __aenter__(self) -> "ClientTurn":
-        client = self._client
-        if client._turn_task is not None and client._turn_task is asyncio.current_task():
+        client, task = self._client, asyncio.current_task()
+        client._check_loop()
+        if task in client._calls.values() and (client._unanswered or client._in_turn.locked()):
+            raise RuntimeError(INNER_TURN)
+        if client._turn_task is not None and client._turn_task is task:
             raise RuntimeError(
                 "exit the current turn before you start another one in the same task"
             )
         await client._in_turn.acquire()
-        client._turn_task = asyncio.current_task()
+        client._turn_task = task
         try:
             while client._unanswered:  # Prompts sent with `query`, or a turn that was left.
                 await self._read_result()
