@@ -467,3 +467,45 @@ async def test_the_programs_loggers_get_the_events_of_a_session(
     assert {name for name, _ in lines} >= {"clew.api", "clew.tools", "clew.session"}
     assert any(name == "clew.tools" and " ToolFinished " in text for name, text in lines)
     assert not [text for _, text in lines if token in text]
+
+
+class LyingStore:
+    """A store whose methods return what they should not."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+
+    async def append(self, key: Any, entries: Any) -> None: ...
+
+    async def load(self, key: Any) -> Any:
+        entry = {"type": "user", "uuid": "1", "message": {"role": "user", "content": "hi"}}
+        return self.answers.get("load", [entry])
+
+    async def list_sessions(self, project_key: str) -> Any:
+        return self.answers.get("list_sessions")
+
+    async def list_subkeys(self, key: Any) -> Any:
+        return self.answers.get("list_subkeys")
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"load": 3},
+        {"load": "text"},
+        {"load": [3]},
+        {"list_sessions": [{"mtime": 1}]},
+        {"list_sessions": {"a": 1}},
+        {"list_subkeys": [3]},
+    ],
+)
+async def test_an_invalid_answer_of_a_store_opens_no_session(
+    tmp_path: Path, answers: dict[str, Any]
+) -> None:
+    (method,) = answers
+    more: dict[str, Any] = {"resume": "00000000-0000-4000-8000-000000000001"}
+    if method == "list_sessions":
+        more = {"continue_conversation": True}
+    given = options(tmp_path, session_store=LyingStore(**answers), **more)
+    with pytest.raises(clew.HostError, match=f"session_store: {method}: invalid answer: "):
+        await ask("Hello", given)

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -35,8 +35,10 @@ CALL_TIMEOUT_S = 60.0
 LEAVE_TIMEOUT_S = 10.0
 LOAD_TIMEOUT_S = 60.0
 ENDED = TimeoutError("the session ended before the store answered")
-AGENT_PATH = re.compile(r"subagents/(?:[\w-]+/)*agent-[\w-]+")
+AGENT_PATH = re.compile(r"subagents/(?:[\w-]{1,200}/)*agent-[\w-]{1,200}")
 METADATA = "agent_metadata"
+
+Answer = TypeVar("Answer")
 
 
 class ProgramStore(Protocol):
@@ -52,6 +54,13 @@ class ProgramStore(Protocol):
     async def load(self, key: Any) -> Any:
         """Return all entries with this key, or None if there are none."""
         ...
+
+
+class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session in a store, with the time of its last change."""
+
+    session_id: str
+    mtime: float
 
 
 class StoreMirror:
@@ -223,8 +232,9 @@ async def bring_session(
     if not entries:
         return None
     await asyncio.to_thread(_write, project / f"{session}.jsonl", entries)
-    for subpath in await _ask(store, "list_subkeys", key) or ():
-        if isinstance(subpath, str) and AGENT_PATH.fullmatch(subpath):
+    subpaths = read_answer("list_subkeys", await _ask(store, "list_subkeys", key), list[str])
+    for subpath in subpaths:
+        if AGENT_PATH.fullmatch(subpath):
             agent_entries = await _load(store, key | {"subpath": subpath})
             path = project / session / f"{subpath}.jsonl"
             await asyncio.to_thread(_write_agent, path, agent_entries)
@@ -232,9 +242,21 @@ async def bring_session(
 
 
 async def _newest(store: ProgramStore, project: str) -> str | None:
-    listed = await _ask(store, "list_sessions", project) or ()
-    newest = max(listed, key=lambda item: item["mtime"], default=None)
-    return None if newest is None else str(newest["session_id"])
+    answer = await _ask(store, "list_sessions", project)
+    listed = read_answer("list_sessions", answer, list[ListedSession])
+    newest = max(listed, key=lambda item: item.mtime, default=None)
+    return None if newest is None else newest.session_id
+
+
+def read_answer(method: str, answer: Any, kind: type[Answer]) -> Answer:
+    """Return the list that a method of a store returned; None is an empty list.
+
+    Raise `SessionError` if the answer has another type.
+    """
+    try:
+        return msgspec.convert(answer or [], kind)
+    except msgspec.ValidationError as error:
+        raise SessionError(f"session_store: {method}: invalid answer: {error}") from error
 
 
 async def _ask(store: ProgramStore, name: str, argument: object) -> Any:
@@ -253,7 +275,7 @@ async def _load(store: ProgramStore, key: Json) -> list[Json]:
     if error is not None:
         words = f"{type(error).__name__}: {error}"
         raise SessionError(f"session_store: load failed: {words}") from error
-    return [entry for entry in value or () if isinstance(entry, dict)]
+    return read_answer("load", value, list[Json])
 
 
 def _write_agent(path: Path, entries: list[Json]) -> None:
