@@ -1,6 +1,8 @@
 """The writer's thread: order, group commit, results, locks, the end of a process."""
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -163,3 +165,31 @@ def test_much_that_nobody_asks_for_is_synced_all_the_same(tmp_path: Path) -> Non
     log.close()
     assert disk.syncs >= 1
     assert (tmp_path / "a.jsonl").stat().st_size == 6 * ((1 << 20) + 3)
+
+
+def test_a_forked_child_keeps_no_lock_of_its_parent(tmp_path: Path) -> None:
+    """And if the child closes the file, its parent still has the lock."""
+    path = tmp_path / "a.jsonl"
+    files = Files()
+    fd = files.open(path)
+    assert files.lock(fd)
+    end, begin = os.pipe()
+    child = os.fork()
+    if child == 0:
+        files.close(fd)
+        os.write(begin, b"closed")
+        os._exit(0)
+    assert os.read(end, 6) == b"closed"
+    other = files.open(path)
+    assert not files.lock(other)
+    os.waitpid(child, 0)
+
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    files.close(fd)
+    assert files.lock(other)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    for left in (other, end, begin):
+        os.close(left)

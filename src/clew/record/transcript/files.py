@@ -14,6 +14,8 @@ from pathlib import Path
 
 OPEN_ELSEWHERE = "is open in another process"
 
+# A forked child shares the locks of its parent, and must not end them.
+PROCESS_ID = os.getpid()
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 _NO_LOCKS_HERE = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -84,6 +86,10 @@ class Files:
         return True
 
     def close(self, fd: int) -> None:
+        """Close a file and end its lock, even if a forked child of this process has it open, too."""
+        with contextlib.suppress(OSError):
+            if os.getpid() == PROCESS_ID:
+                fcntl.flock(fd, fcntl.LOCK_UN)
         with contextlib.suppress(OSError):
             os.close(fd)
 
