@@ -1,5 +1,6 @@
 """The public names keep their fields and signatures, and all of them are documented."""
 
+import ast
 import inspect
 import pydoc
 import re
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from scripts.api_reference import (
     INTERNAL,
@@ -148,3 +150,11 @@ def test_importing_the_engine_loads_no_agent() -> None:
         [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
     )
     assert done.stdout.split() == ["core", "engine", "permissions", "record", "system", "False"]
+
+
+def test_type_checkers_see_the_arguments_of_public_types() -> None:
+    """Pyright checks calls against the `__call__` of a metaclass, if it sees one."""
+    for kind in {type(find(name)) for name in STRUCTS} - {type, msgspec.StructMeta}:
+        (definition,) = ast.parse(inspect.getsource(kind)).body
+        assert isinstance(definition, ast.ClassDef)
+        assert "__call__" not in [getattr(item, "name", "") for item in definition.body]

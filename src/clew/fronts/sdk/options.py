@@ -32,13 +32,16 @@ else:
 class Checked(msgspec.StructMeta):
     """Suggests the nearest name if a program misspells an argument."""
 
-    def __call__(cls, *values: Any, **named: Any) -> Any:  # noqa: N805 (of a metaclass)
-        known: tuple[str, ...] = getattr(cls, "__struct_fields__")  # noqa: B009 (of the instances)
-        for name in named:
-            if name not in known:
-                near = suggest_nearest(name, known)
-                raise TypeError(f"{cls.__name__}: unknown argument {name!r}{near}")
-        return super().__call__(*values, **named)
+    # Type checkers would take this signature for that of the classes, and check no argument.
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *values, **named):  # noqa: N805 (of a metaclass)
+            known = cls.__struct_fields__
+            for name in named:
+                if name not in known:
+                    near = suggest_nearest(name, known)
+                    raise TypeError(f"{cls.__name__}: unknown argument {name!r}{near}")
+            return super().__call__(*values, **named)
 
 
 class Permit(Struct, frozen=True, metaclass=Checked):
