@@ -3,6 +3,7 @@
 Each framework runs its own loop over its own message types, with a scripted model.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,12 @@ async def test_openai_agents_continues_a_session_and_clew_after_it(place: Clew) 
         "Doubled: 14.", "And now?",
     ]  # fmt: skip
     assert (await Runner.run(agent, "Again", session=memory)).final_output == "Doubled: 14."
+
+    # Several runs may add items at the same time.
+    before = len(await memory.get_items())
+    more = [[{"role": "user", "content": f"More {n}"}] for n in range(4)]
+    await asyncio.gather(*map(memory.add_items, more))
+    assert len(await memory.get_items()) == before + 4
 
     items = await memory.get_items()
     assert await memory.get_items(2) == items[-2:]

@@ -39,3 +39,12 @@ def test_the_reason_names_the_part_and_the_rule() -> None:
 def test_an_invalid_rule_is_named() -> None:
     with pytest.raises(ValueError, match=r"allow: Bash\(x: expected Tool or Tool"):
         judge_call("Bash", {"command": "x"}, allow=["Bash(x"], **PLACE)
+
+
+def test_rules_that_are_no_list_and_unknown_modes_are_refused() -> None:
+    rules: Any = "Bash"
+    with pytest.raises(TypeError, match="deny: expected a list of rules, got 'Bash'"):
+        judge_call("Bash", {"command": "git log"}, deny=rules, **PLACE)
+    mode: Any = "yolo"
+    with pytest.raises(ValueError, match=r"mode: expected one of default, .* got 'yolo'"):
+        judge_call("Bash", {"command": "git log"}, mode=mode, **PLACE)

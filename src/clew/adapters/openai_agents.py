@@ -5,6 +5,7 @@ The transcript is an ordinary clew session, which both programs can continue.
 
 import asyncio
 import os
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,6 +35,8 @@ class AgentsSession:
         self.clew_id = identify(session_id)
         self._cwd = cwd
         self._home = home
+        # Held while the transcript is changed: only one writer may have it open.
+        self._writing = threading.Lock()
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """Return the conversation, or its last `limit` items."""
@@ -68,8 +71,11 @@ class AgentsSession:
 
     def _add(self, items: Iterable[Any]) -> None:
         messages = read(items)
-        if not messages:
-            return
+        if messages:
+            with self._writing:
+                self._append(messages)
+
+    def _append(self, messages: list[Json]) -> None:
         session = self._open()
         if session is not None:
             session.append(messages)
@@ -80,6 +86,10 @@ class AgentsSession:
         )
 
     def _pop(self) -> Json | None:
+        with self._writing:
+            return self._remove_last()
+
+    def _remove_last(self) -> Json | None:
         session, items = self._open(), self._items()
         if session is None or not items:
             return None
@@ -96,4 +106,5 @@ class AgentsSession:
     def _clear(self) -> None:
         session = self._open()
         if session is not None:
-            session.rewind(None)
+            with self._writing:
+                session.rewind(None)

@@ -2,7 +2,7 @@
 
 import posixpath
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 
@@ -46,11 +46,16 @@ def judge_call(
     """Judge a tool call under rules, as a session would.
 
     Nothing is read from disk: paths are used as written, and symbolic links are not followed. Raise
-    `ValueError` for an invalid rule.
+    `ValueError` for an invalid rule or mode.
     """
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode: expected one of {', '.join(get_args(Mode))}, got {mode!r}")
     lists: tuple[tuple[Behavior, Iterable[str]], ...] = (
         ("allow", allow), ("ask", ask), ("deny", deny),
     )  # fmt: skip
+    for name, rules in lists:
+        if isinstance(rules, str):  # Its letters would be rules that match nothing.
+            raise TypeError(f"{name}: expected a list of rules, got {rules!r}")
     parsed = [_parse(text, behavior, cwd) for behavior, texts in lists for text in texts]
     decision = decide(
         PermissionRequest(tool=tool, input=input),

@@ -456,3 +456,12 @@ def test_a_result_that_failed_holds_only_text_and_what_it_showed_follows() -> No
     abroad = for_api(history, replace(TARGET, error_media=True))
     assert abroad.violations == []
     assert [len(block["content"]) for block in abroad.messages[2]["content"][:2]] == [3, 1]
+
+
+def test_an_entry_without_its_message_is_reported() -> None:
+    entries = [{"type": "user", "content": "hi"}, {"type": "assistant", "message": "hi"}]
+    made = for_api(entries, TARGET)
+    assert [(repair.kind, repair.detail) for repair in made.repairs][:2] == [
+        ("not_an_entry", "type 'user', no message"),
+        ("not_an_entry", "type 'assistant', no message"),
+    ]

@@ -72,3 +72,11 @@ def test_a_call_without_an_id_gets_one() -> None:
     taken.feed(stream(MESSAGES))
     assert taken.message is not None
     assert taken.message["content"][1]["id"] == "toolu_new"
+
+
+def test_an_unknown_wire_and_text_in_place_of_bytes_are_refused() -> None:
+    wrong: Any = "message"
+    with pytest.raises(ValueError, match="wire: expected one of messages, chat, responses"):
+        AnswerReader(wrong)
+    with pytest.raises(TypeError, match="chunk: expected bytes, got str"):
+        AnswerReader().feed(wrong)

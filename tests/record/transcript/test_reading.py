@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import clew
 from clew.engine import read_transcript
 from clew.record.transcript.load import load
@@ -50,3 +52,9 @@ async def test_bytes_give_the_conversation_of_the_file(tmp_path: Path) -> None:
         for piece in (data[:cut], data[:cut] + b"\n{no entry}\n" + data[cut:]):
             damaged.write_bytes(piece)
             assert read_transcript(piece) == load(damaged).messages
+
+
+def test_a_transcript_is_read_from_bytes_only(tmp_path: Path) -> None:
+    path: Any = tmp_path
+    with pytest.raises(TypeError, match="expected the bytes of a transcript, got PosixPath"):
+        read_transcript(path)

@@ -75,6 +75,10 @@ def read_item(item: Any) -> Entry | Repair:
         return Repair(kind="not_an_entry", uuid=None, detail=type(item).__name__)
     kind = item.get("type")
     if type(kind) is str and (kind in select.ROLES or type(item.get("uuid")) is str):
+        if kind in ("user", "assistant") and type(item.get("message")) is not dict:
+            return Repair(
+                kind="not_an_entry", uuid=_uuid(item), detail=f"type {kind!r}, no message"
+            )
         return item
     role = item.get("role")
     is_message = (kind is None or kind == "message") and "tool_calls" not in item

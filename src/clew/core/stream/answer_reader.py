@@ -35,6 +35,8 @@ class AnswerReader:
         taken_tool_ids: Container[str] = frozenset(),
         max_event_bytes: int | None = None,
     ) -> None:
+        if wire not in DECODERS:
+            raise ValueError(f"wire: expected one of {', '.join(DECODERS)}, got {wire!r}")
         numbers = count(1)
         self._decoder = DECODERS[wire](max_event_bytes=max_event_bytes)
         self._accumulator = Accumulator(
@@ -50,6 +52,8 @@ class AnswerReader:
 
     def feed(self, chunk: bytes) -> list[AnswerEvent]:
         """Return the events in these bytes."""
+        if not isinstance(chunk, bytes | bytearray | memoryview):
+            raise TypeError(f"chunk: expected bytes, got {type(chunk).__name__}")
         events = self._decoder.feed(chunk)
         return [out for event in events for out in self._accumulator.feed(event)]
 

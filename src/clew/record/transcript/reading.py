@@ -66,6 +66,8 @@ def read_transcript(data: bytes) -> list[dict[str, Any]]:
     These are the entries that a session would send: abandoned branches, and lines without an entry,
     are omitted. `for_api` converts them to a request, and `find_charges` returns their costs.
     """
+    if not isinstance(data, bytes | bytearray):
+        raise TypeError(f"data: expected the bytes of a transcript, got {type(data).__name__}")
     source = DataSource(data)
     lines = read_lines(source, 0)
     bodies: dict[int, dict[str, Any]] = {}
