@@ -19,32 +19,34 @@ class SqliteStore:
     def __init__(self, path: str) -> None:
         self.database = sqlite3.connect(path)
         self.database.execute(
-            "create table if not exists entries (session, subpath, uuid, entry, "
-            "unique (session, subpath, uuid))"
+            "create table if not exists entries (project, session, subpath, uuid, entry, "
+            "unique (project, session, subpath, uuid))"
         )
 
     async def append(self, key: Key, entries: Entries) -> None:
         rows = [(*self.name(key), e.get("uuid"), json.dumps(e)) for e in entries]
         with self.database:
-            self.database.executemany("insert or ignore into entries values (?, ?, ?, ?)", rows)
+            self.database.executemany("insert or ignore into entries values (?, ?, ?, ?, ?)", rows)
 
     async def load(self, key: Key) -> Entries | None:
         rows = self.database.execute(
-            "select entry from entries where session = ? and subpath = ? order by rowid",
+            "select entry from entries where project = ? and session = ? and subpath = ? "
+            "order by rowid",
             self.name(key),
         )
         return [json.loads(entry) for (entry,) in rows] or None
 
     async def list_subkeys(self, key: Key) -> list[str]:
         rows = self.database.execute(
-            "select distinct subpath from entries where session = ? and subpath != ''",
-            (key["session_id"],),
+            "select distinct subpath from entries where project = ? and session = ? "
+            "and subpath != ''",
+            (key["project_key"], key["session_id"]),
         )
         return [subpath for (subpath,) in rows]
 
     @staticmethod
-    def name(key: Key) -> tuple[str, str]:
-        return key["session_id"], key.get("subpath", "")
+    def name(key: Key) -> tuple[str, str, str]:
+        return key["project_key"], key["session_id"], key.get("subpath", "")
 
 
 async def count(request: clew.ModelRequest) -> AsyncIterator[str]:

@@ -1,16 +1,19 @@
 """What a program plugs into its sessions: its own provider and its own store."""
 
 import asyncio
+import runpy
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from claude_agent_sdk import InMemorySessionStore
+from claude_agent_sdk.testing import run_session_store_conformance
 from msgspec import structs
 
 import clew
 from clew.record.transcript.paths import get_sidecar
+from tests.gates.house import ROOT
 
 
 def options(folder: Path, **more: Any) -> clew.ClewOptions:
@@ -509,3 +512,17 @@ async def test_an_invalid_answer_of_a_store_opens_no_session(
     given = options(tmp_path, session_store=LyingStore(**answers), **more)
     with pytest.raises(clew.HostError, match=f"session_store: {method}: invalid answer: "):
         await ask("Hello", given)
+
+
+async def test_the_store_of_the_examples_passes_the_suite_of_the_sdk(tmp_path: Path) -> None:
+    kind = runpy.run_path(str(ROOT / "examples" / "custom_store.py"))["SqliteStore"]
+    stores: list[Any] = []
+
+    def make_store() -> Any:
+        stores.append(kind(str(tmp_path / f"{len(stores)}.db")))
+        return stores[-1]
+
+    await run_session_store_conformance(make_store)
+    assert len(stores) > 5
+    for store in stores:
+        store.database.close()
