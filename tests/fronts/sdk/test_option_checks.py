@@ -44,6 +44,9 @@ async def not_yielding(request: clew.ModelRequest) -> str:
     return ""
 
 
+async def positional(x: int, /) -> None: ...
+
+
 class Guard:
     async def __call__(self, call: clew.Call) -> clew.Permit:
         return clew.Permit()
@@ -285,6 +288,7 @@ def test_arguments_of_stored_sessions_are_checked(tmp_path: Path) -> None:
         (lambda: clew.tag_session(session.path, wrong), "tag: expected str, got 3"),
         (lambda: clew.ClewClient(wrong), "options: expected clew.ClewOptions, got 3"),
         (lambda: clew.tool(wrong), "3: a tool must be an async function"),
+        (lambda: clew.tool(positional), "positional: the parameter x has to be usable by name"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):
             call()

@@ -340,3 +340,16 @@ async def test_a_turn_in_a_function_that_the_running_turn_waits_for_raises_an_er
         assert (await finish(client, "Begin")).text == "0 done"
     assert len(errors) == 2
     assert "the running turn waits for this function" in errors[0]
+
+
+async def test_a_request_or_prompt_that_cannot_be_sent_leaves_nothing_open(tmp_path: Path) -> None:
+    wrong: Any = object()
+    async with clew.ClewClient(own(tmp_path)) as client, asyncio.timeout(20):
+        with pytest.raises(TypeError, match="Encoding objects of type object is unsupported"):
+            await client.request("mcp_status", value=wrong)
+        assert client._requests.open_requests() == []
+        with pytest.raises(
+            TypeError, match="prompt: expected str or a list of blocks, got <object"
+        ):
+            await client.query(wrong)
+        assert (await finish(client, "hello")).text == "You said hello."

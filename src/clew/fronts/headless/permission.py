@@ -74,8 +74,9 @@ class HostRequests:
         """Send a request. Return its ID, which must be passed to `end`, and its future answer."""
         request_id = self._new_id()
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        self._open[request_id] = answer
+        # Posted first: values that JSON can't represent raise an error, and nothing will answer.
         self._post(wire.make_request(request_id, subtype, fields))
+        self._open[request_id] = answer
         return request_id, answer
 
     def end(self, request_id: str) -> None:

@@ -8,7 +8,7 @@ effect.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from types import NoneType, TracebackType
@@ -266,6 +266,7 @@ class ClewClient:
         return ClientTurn(self, prompt)
 
     def _send(self, prompt: str | Sequence[Json]) -> str:
+        expect("prompt", prompt, (Iterable,), "str or a list of blocks")
         content = prompt if isinstance(prompt, str) else list(prompt)
         if isinstance(content, list) and (problems := find_prompt_faults(content)):
             raise ValueError(f"invalid prompt: {'; '.join(problems)}")

@@ -94,6 +94,11 @@ def taken_by(function: AsyncFunction) -> type[Struct]:
             raise TypeError(
                 f"{function.__name__}: *{parameter.name} has no JSON Schema; use named parameters"
             )
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise TypeError(
+                f"{function.__name__}: the parameter {parameter.name} has to be usable by name; "
+                "remove the slash after it"
+            )
         kind = describe_type(hints.get(parameter.name, Any))
         try:
             msgspec.json.schema(kind)

@@ -12,7 +12,7 @@ import stat
 import sys
 from pathlib import Path
 
-OPEN_ELSEWHERE = "is open in another process"
+OPEN_ELSEWHERE = "is already open"
 
 # A forked child shares the locks of its parent, and must not end them.
 PROCESS_ID = os.getpid()

@@ -104,7 +104,7 @@ class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldError(Exception):
-    """The session to be repaired is open in another process."""
+    """The session to be repaired is already open."""
 
 
 class WouldLoseError(Exception):
