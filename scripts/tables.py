@@ -149,7 +149,7 @@ SAID_OTHERWISE = {
     "permission_mode": "The permission mode.",
     "allowed_tools": "Rules that allow tool calls, such as `Bash(git log:*)`.",
     "tools": "Built-in tools to offer; an empty list for none.",
-    "settings": "Extra settings that override the settings files: JSON or a file.",
+    "settings": "Extra settings, as JSON or a file; only managed settings override them.",
     "setting_sources": "Where settings, memory, skills and servers are read from; an empty list for "
     "nowhere.",
     "strict_mcp_config": "Use only the servers in `mcp_servers`.",

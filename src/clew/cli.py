@@ -316,15 +316,16 @@ session:
 
 model:
   --model MODEL              Model ID or alias
-  --fallback-model MODELS    Fallback models, tried in order
-  --effort LEVEL             Effort level of the model (low, medium, high,
+  --fallback-model MODELS    Models to try in order while the main model is
+                             overloaded
+  --effort LEVEL             Reasoning effort of the model (low, medium, high,
                              xhigh, max)
   --thinking MODE            Thinking mode of the model (adaptive, enabled,
                              disabled)
   --thinking-display FORM    How thinking is returned (summarized, omitted)
   --max-thinking-tokens N    Limit thinking to N tokens; 0: off
   --betas NAMES              Beta features to request
-  --max-turns N              Stop after N model responses
+  --max-turns N              Stop each turn after N model responses
   --max-budget-usd USD       Maximum cost of the session, including subagents
   --task-budget TOKENS       Token budget for the task, as stated to the model
   --autocompact TOKENS       Compact to fit a context window of this size
@@ -364,12 +365,13 @@ system prompt:
                              specific facts
 
 settings and extensions:
-  --settings JSON|FILE       Extra settings that override the settings files
+  --settings JSON|FILE       Extra settings; only managed settings override them
   --managed-settings JSON|FILE
-                             Restrictions that override all other settings
+                             Restrictions that override all other settings (see
+                             parentSettingsBehavior)
   --setting-sources NAMES    Settings files to read: user,project,local
-  --bare                     Load no settings, memory, hooks, servers or agents
-                             from files
+  --bare                     Load no memory, hooks, servers, agents or settings,
+                             except managed settings
   --safe-mode                Same as --bare
   --restricted               No commands, WebFetch, settings files, or changes
                              outside the workspace
@@ -391,7 +393,8 @@ setup and debugging:
   --debug-to-stderr          Write the debug log to standard error
   -d, --debug[=KINDS]        Write a debug log; KINDS are api, tools, hooks,
                              session
-  --remote [URL]             Let viewers use this session through a clew server
+  --remote [URL]             Make this session available to viewers on a clew
+                             server
 
 output and hosts:
   --output-format FORMAT     Output format of --print; stream-json requires
@@ -410,7 +413,7 @@ output and hosts:
   --max-frame-bytes N        Maximum length of an output line in bytes (default:
                              1 MiB)
   --prompt-suggestions [SWITCH]
-                             Suggest the next prompt after each turn
+                             Send the host suggestions for the next prompt
   --await-initialize         Wait for the host's initialize request
 
 other options:

@@ -25,7 +25,7 @@ BROWSER = f"""#!{sys.executable}
 import sys, urllib.parse, urllib.request
 url = urllib.parse.urlsplit(sys.argv[1])
 fields = dict(urllib.parse.parse_qsl(url.query))
-answer = {{"yes": "code=" + fields["code_challenge"], "no": "error=access_denied"}}["%s"]
+answer = {{"yes": "code=" + fields["code_challenge"], "no": "error=access_denied", "nothing": "state=x"}}["%s"]
 stranger = fields["callback_url"].rsplit("/", 1)[0] + "/other?code=wrong"
 for target in (stranger, fields["callback_url"] + "?" + answer):
     try:
@@ -123,6 +123,15 @@ def test_a_refused_login_saves_nothing(tmp_path: Path, router: Router) -> None:
     assert (done.returncode, done.stderr) == (
         1,
         "clew login: the login was denied: access_denied\n",
+    )
+    assert not saved(tmp_path)
+
+
+def test_an_answer_without_a_code_saves_nothing(tmp_path: Path, router: Router) -> None:
+    done = log_in(tmp_path, prepare(tmp_path, router, "nothing"), "router", "--browser")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "clew login: the response contains no authorization code\n",
     )
     assert not saved(tmp_path)
 

@@ -123,7 +123,7 @@ def test_where_nobody_can_tell_what_git_keeps_it_asks(world: World) -> None:
     for line in ("git diff -- src", "git show HEAD:src/a.py", "git log", "git cat-file -p HEAD"):
         assert world.bash(line, rules, **unknown) == "allow", line
     told = world.decide("Bash", {"command": "git show"}, rules, **unknown)
-    assert "could not search what git stores" in describe_reason(told)
+    assert "could not check the files in git's index and history" in describe_reason(told)
 
 
 def test_the_question_names_the_file_the_rule_and_how_to_leave_it_out(keeping: World) -> None:
@@ -131,17 +131,17 @@ def test_the_question_names_the_file_the_rule_and_how_to_leave_it_out(keeping: W
         return describe_reason(keeping.decide("Bash", {"command": line}, keeping.rules(**lists)))
 
     told = why("git show", deny=["Read(./.env)"])
-    assert "could show .env, which Read(./.env) denies" in told
+    assert "could show .env, which is stored in git and which Read(./.env) denies" in told
     assert "\"-- . ':!.env' ':!secrets/key'" not in told
     keeping.held_by_git = HeldByGit(is_known=True, top=str(keeping.cwd), paths=(".env",))
-    assert "\"-- . ':!.env'\"" in why("git show", deny=["Read(.env)"])
+    assert "\"-- . ':!.env'\" to exclude it)" in why("git show", deny=["Read(.env)"])
     assert ":!.env" not in why("git show -- .", deny=["Read(.env)"])
     assert "which Read(.env) asks about" in why("git show", ask=["Read(.env)"])
     # The repository may lie around the session's folder, and no rule may name the file any more.
     above = str(keeping.cwd.parent)
     keeping.held_by_git = HeldByGit(is_known=True, top=above, paths=("x y",))
     told = why("git diff", deny=["Read(.env)"])
-    assert "could show x y, which a rule denies" in told
+    assert "could show x y, which is stored in git and which a rule denies" in told
     assert ":!.env" not in told
     assert why("git diff -- . ':!x'", deny=["Read(.env)"])
 

@@ -50,7 +50,7 @@ def number(least: int, unit: str = "") -> Callable[[str], int]:
         try:
             value = int(text)
         except ValueError:
-            raise ValueError("expected an integer") from None
+            raise ValueError(f"expected an integer of at least {least:,}{unit}") from None
         if value < least:
             raise ValueError(f"must be at least {least:,}{unit}")
         return value
@@ -144,7 +144,7 @@ def dollars(text: str) -> Decimal:
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite() or amount <= 0:
-        raise ValueError("expected an amount in dollars, such as 2.50")
+        raise ValueError("expected an amount in dollars above 0, such as 2.50")
     return amount
 
 

@@ -118,10 +118,10 @@ class Options(Struct, frozen=True, kw_only=True):
     model: Annotated[str | None, Flag("--model MODEL", "Model ID or alias"),
         Overrides("model", "model"), Sdk()] = None
     fallback_models: Annotated[tuple[str, ...],
-        Flag("--fallback-model MODELS", "Fallback models, tried in order", values.models),
+        Flag("--fallback-model MODELS", "Models to try in order while the main model is overloaded", values.models),
         Overrides("fallbackModel"), Sdk()] = ()
     effort: Annotated[Effort | None,
-        Flag("--effort LEVEL", "Effort level of the model",
+        Flag("--effort LEVEL", "Reasoning effort of the model",
             choices=("low", "medium", "high", "xhigh", "max")),
         Overrides("effortLevel", "effort"), Sdk()] = None
     thinking: Annotated[Thinking | None,
@@ -134,7 +134,7 @@ class Options(Struct, frozen=True, kw_only=True):
     betas: Annotated[tuple[str, ...],
         Flag("--betas NAMES", "Beta features to request", values.names)] = ()
     max_turns: Annotated[int | None,
-        Flag("--max-turns N", "Stop after N model responses", values.number(1)), Sdk()] = None
+        Flag("--max-turns N", "Stop each turn after N model responses", values.number(1)), Sdk()] = None
     max_budget_usd: Annotated[Decimal | None,
         Flag("--max-budget-usd USD", "Maximum cost of the session, including subagents",
             values.dollars),
@@ -200,13 +200,13 @@ class Options(Struct, frozen=True, kw_only=True):
     # Instructions for plan mode that replace clew's own.
     planning: Annotated[str | None, HostMember("planModeInstructions", values.filled)] = None
     settings: Annotated[str | None,
-        Flag("--settings JSON|FILE", "Extra settings that override the settings files"),
+        Flag("--settings JSON|FILE", "Extra settings; only managed settings override them"),
         Sdk()] = None
     # The restrictions set by the program that started this one, as JSON: see
     # `clew.system.config.layers`.
     managed: Annotated[str | None,
         Flag("--managed-settings JSON|FILE",
-            "Restrictions that override all other settings")] = None
+            "Restrictions that override all other settings (see parentSettingsBehavior)")] = None
     # The settings files to read in addition to the managed ones; None: all.
     sources: Annotated[tuple[Scope, ...] | None,
         Flag("--setting-sources NAMES", "Settings files to read: user,project,local",
@@ -214,7 +214,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Sdk("setting_sources", 'Sequence[Literal["user", "project", "local"]] | None')] = None
     # Whether settings files, memory files, hooks, MCP servers and agents from files are ignored.
     is_bare: Annotated[bool,
-        Flag("--bare", "Load no settings, memory, hooks, servers or agents from files"),
+        Flag("--bare", "Load no memory, hooks, servers, agents or settings, except managed settings"),
         Flag("--safe-mode", "Same as --bare")] = False
     # Whether the session may only change files in the workspace, and run no commands.
     is_restricted: Annotated[bool,
@@ -261,7 +261,7 @@ class Options(Struct, frozen=True, kw_only=True):
             values.names_among("api", "tools", "hooks", "session"), value=())] = ()
     # The server of a remote session; empty: the one in the environment.
     remote: Annotated[str | None,
-        Flag("--remote [URL]", "Let viewers use this session through a clew server", value="")] = None
+        Flag("--remote [URL]", "Make this session available to viewers on a clew server", value="")] = None
     output_format: Annotated[str,
         Flag("--output-format FORMAT", "Output format of --print; stream-json requires --verbose",
             choices=("text", "json", "stream-json"))] = "text"
@@ -291,7 +291,7 @@ class Options(Struct, frozen=True, kw_only=True):
             values.number(values.LEAST_FRAME_BYTES, " bytes")),
         HostMember("maxFrameBytes", values.frame_size)] = None
     suggests: Annotated[bool,
-        Flag("--prompt-suggestions [SWITCH]", "Suggest the next prompt after each turn",
+        Flag("--prompt-suggestions [SWITCH]", "Send the host suggestions for the next prompt",
             values.switch, choices=values.SWITCH),
         HostMember("promptSuggestions")] = False
     awaits_host: Annotated[bool,

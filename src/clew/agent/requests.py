@@ -376,8 +376,12 @@ def edit_messages(edit: PrepareFunction, messages: list[Json]) -> list[Json]:
     """
     try:
         edited: object = edit(messages)
-        if not isinstance(edited, list) or not all(isinstance(one, dict) for one in edited):
+        if not isinstance(edited, list):
             raise TypeError(f"expected a list of messages, got {type(edited).__name__}")
+        for index, message in enumerate(edited):
+            if not isinstance(message, dict):
+                kind = type(message).__name__
+                raise TypeError(f"expected each message to be a dict, got {kind} at index {index}")
     except Exception as error:
         error.add_note("(in the program's `prepare` function)")
         raise

@@ -84,7 +84,9 @@ class SpendingCap:
         if model in self._reported or self._find_price(model) is not None:
             return ""
         self._reported.add(model)
-        return f"the price of {model} is unknown, so the budget of ${self.usd} does not limit it"
+        return (
+            f"the price of {model} is unknown, so the budget of ${self.usd} does not limit its cost"
+        )
 
     async def hold(self, owner: object, request: ModelRequest) -> ModelRequest | Failure:
         """Reserve the cost of a request; return the request, its response limited if necessary.

@@ -46,8 +46,10 @@ async def obtain_key(
             )
         )
         parameters = (await back.answer(person_s)).parameters
-    if not parameters.get("code"):
+    if "error" in parameters:
         raise LoginError(f"the login was denied: {words.describe_refusal(dict(parameters))}")
+    if not parameters.get("code"):
+        raise LoginError("the response contains no authorization code")
     proof = {
         "code": parameters["code"],
         "code_verifier": verifier,

@@ -271,8 +271,9 @@ def money(spend: Spend) -> str:
 def _unpriced(costs: CostReport) -> Iterator[str]:
     for model, spend in _rows(costs, "model"):
         if spend.unpriced:
+            tokens = format_count(spend.tokens.total, "token")
             yield ""
             yield (
                 f"{format_count(spend.unpriced, 'response')} from {model} without a known price: "
-                f"the totals include the {spend.tokens.total:,} tokens, but not their cost."
+                f"the totals include {tokens}, but not the cost."
             )

@@ -208,7 +208,7 @@ def update(argv: list[str]) -> int:
     places = find_places(os.environ, Path.cwd())
     places.own.mkdir(parents=True, exist_ok=True, mode=0o700)
     replace(places.known_models, "\n".join(lines) + "\n")
-    sys.stdout.write(f"saved {len(lines)} models in {places.known_models}\n")
+    sys.stdout.write(f"saved {format_count(len(lines), 'model')} in {places.known_models}\n")
     return 0
 
 

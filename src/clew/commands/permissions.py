@@ -342,7 +342,9 @@ def run_test(options: argparse.Namespace) -> int:
 def tested(current: CurrentRules, number: int, case: Any) -> str | None:
     """Return a message if the decision differs from the one that a test case expects, else None."""
     if not isinstance(case, dict) or "expect" not in case:
-        raise CommandLineError(f"case {number}: expected an object with tool, input and expect")
+        raise CommandLineError(
+            f"case {number}: expected an object with expect, input and, optionally, tool"
+        )
     if case["expect"] not in list(ORDER):
         choices = ", ".join(ORDER)
         raise CommandLineError(

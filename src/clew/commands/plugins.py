@@ -101,7 +101,9 @@ def arguments() -> Group:
 
 
 def scoped(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--scope", choices=SCOPES, default="user", help="Settings file")
+    parser.add_argument(
+        "--scope", choices=SCOPES, default="user", help="Settings file (default: user)"
+    )
 
 
 def trusting(parser: argparse.ArgumentParser) -> None:

@@ -63,7 +63,10 @@ def update(installation: Installation) -> int:
     """
     program = installation.command[0]
     if shutil.which(program) is None:
-        raise UserError(f"{program} not found on the PATH; clew was installed by {installation.by}")
+        raise UserError(
+            f"{program} not found on the PATH; it is required to update clew, because clew was installed "
+            f"by {installation.by}"
+        )
     show(f"$ {shlex.join(installation.command)}")
     sys.stdout.flush()
     return subprocess.run(installation.command, check=False, cwd=os.sep).returncode

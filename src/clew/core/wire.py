@@ -371,7 +371,8 @@ class FrameCuts:
 
 def cut(text: str, limit: int) -> str:
     head, tail = text[: limit * 3 // 4], text[len(text) - limit // 4 :]
-    return f"{head}\n[... {len(text) - limit} characters omitted ...]\n{tail}"
+    omitted = "1 character" if len(text) == limit + 1 else f"{len(text) - limit} characters"
+    return f"{head}\n[... {omitted} omitted ...]\n{tail}"
 
 
 def emptied(frame: Json) -> Json:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from clew.agent.calls import BoundCall
 from clew.core.messages.errors import OutsideError
+from clew.core.messages.text import format_count
 from clew.core.regex import lazy_pattern
 from clew.parts.denied_paths import Access, DeniedFiles
 from clew.parts.part import Part, PartContext
@@ -97,8 +98,8 @@ MISSING = (
     "sandbox.allowEnvironment)."
 )
 NO_WALLS = (
-    "no read-only sandbox available (Landlock requires Linux 6.2, bubblewrap is not installed): only a "
-    "short list of commands runs without asking"
+    "no read-only sandbox available (Landlock requires Linux 6.2, and bubblewrap is not installed): only "
+    "a short list of commands runs without asking"
 )
 # Git configuration for untrusted folders (see `system.config.git_guard`).
 BARE = ("safe.bareRepository", "explicit")
@@ -270,9 +271,10 @@ class SessionSandbox(Part):
             rows.append(("sandbox", f"{self._switched}; not available: {error}"))
         policy = self._policy(self._began.context.cwd)
         denied = len(self._shut("read"))
+        paths = format_count(len(policy.no_read), "path")
         rows += [
             ("writable paths", ", ".join(policy.write)),
-            ("denied reads", f"{len(policy.no_read)} paths, {denied} of them by deny rules"),
+            ("denied reads", f"{paths}, {denied} of them by deny rules"),
             ("allowed hosts", ", ".join(policy.domains) or "none"),
             ("excluded commands", ", ".join(self._settings.excluded) or "none"),
             ("passed variables", ", ".join(self._settings.variables) or "none"),

@@ -446,7 +446,7 @@ class Telemetry(Part):
             )
             self._helper_headers = read_headers(out)
             if not self._helper_headers:
-                self._failure = "otelHeadersHelper did not print a JSON object of strings"
+                self._failure = "otelHeadersHelper failed or did not print a JSON object of strings"
         return self._helper_headers
 
 

@@ -117,7 +117,10 @@ def shows_held(bench: Bench, command: Simple) -> Finding | None:
         holdings = bench.context.held_by_git(folder) if folder else HeldByGit()
         if not holdings.is_known:
             if is_open(view):
-                why = "could show denied files, and clew could not search what git stores"
+                why = (
+                    "could show denied files: clew could not check the files in git's index and "
+                    "history"
+                )
                 return guard(command.text, why, "read")
             continue
         reached = compares_folders(bench, rest, holdings, folder) if name == "diff" else None
@@ -160,12 +163,13 @@ def why_met(
     rule = find_restraining_rule(rules, f"{holdings.top}/{met[0]}")
     rule_text = rule.text if rule is not None else "a rule"
     verb = "asks about" if rule is not None and rule.behavior == "ask" else "denies"
-    why = f"could show {met[0]}, which {rule_text} {verb}, because git stores it"
+    why = f"could show {met[0]}, which is stored in git and which {rule_text} {verb}"
     is_said = folder == holdings.top and not any(word.text == "--" for word in command.words)
     if not is_said or len(met) > MOST_NAMED or not all(map(PLAIN.fullmatch, met)):
         return why
     without = " ".join(f"':!{path}'" for path in met)
-    return f'{why} (add "-- . {without}" to exclude it)'
+    them = "it" if len(met) == 1 else "them"
+    return f'{why} (add "-- . {without}" to exclude {them})'
 
 
 def find_restraining_rule(rules: RuleSet, path: str) -> PermissionRule | None:

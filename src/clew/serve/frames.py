@@ -42,7 +42,9 @@ def sent_event(payload: Json) -> SentEvent:
     """Return a frame to store. Its UUID is its identity; if the frame has no UUID, it gets one."""
     kind = payload.get("type")
     if not isinstance(kind, str) or len(kind) > 100:
-        raise RefusedError(400, "invalid_request", "a payload must have a type")
+        raise RefusedError(
+            400, "invalid_request", "a payload must have a type of at most 100 characters"
+        )
     name = payload.get("uuid")
     event_id = name if isinstance(name, str) and NAME.fullmatch(name) else str(uuid.uuid4())
     asks, answers, is_failure = "", "", False

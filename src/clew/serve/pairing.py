@@ -104,7 +104,9 @@ def confirm_pairing(
         transaction.run("DELETE FROM pairing WHERE claim=?", claim)
         return {}
     if pairing["name"] != name or pairing["device"]:
-        raise RefusedError(409, "not_claimed", f"no device named {name!r} has claimed this pairing")
+        raise RefusedError(
+            409, "not_claimed", f"this pairing is not waiting for the device {name!r}"
+        )
     device_id = uuid.uuid4().hex[:8]
     transaction.run("UPDATE pairing SET device=?, gift=? WHERE claim=?", device_id, gift, claim)
     return {"device": device_id}

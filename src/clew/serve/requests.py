@@ -66,7 +66,11 @@ def list_in(body: Json, name: str) -> list[Json]:
 def parse_number(request: Request, name: str, default: int) -> int:
     text = request.query_params.get(name, str(default))
     if not text.isdecimal() or len(text) > 15:
-        raise RefusedError(400, "invalid_request", f"{name} must be a number, got {text!r}")
+        raise RefusedError(
+            400,
+            "invalid_request",
+            f"{name} must be a whole number of at most 15 digits, got {text!r}",
+        )
     return int(text)
 
 
@@ -102,7 +106,8 @@ def entry_key(device: Device, request: Request) -> tuple[str, str, str]:
     query = request.query_params
     session, subpath = query.get("session", ""), query.get("subpath", "")
     if not session or len(session) > 1_000 or len(subpath) > 1_000:
-        raise RefusedError(400, "invalid_request", "session must have 1 to 1,000 characters")
+        message = "session must have 1 to 1,000 characters, and subpath at most 1,000"
+        raise RefusedError(400, "invalid_request", message)
     return parse_project(device, request), session, subpath
 
 

@@ -63,7 +63,7 @@ def parser() -> Group:
             help="Additional host name that the server accepts",
         ),
         argument("--tls", nargs=2, metavar=("CERT", "KEY"), help="Certificate and key for HTTPS"),
-        switch("--behind-proxy", "Let a proxy in front of the server handle TLS"),
+        switch("--behind-proxy", "Serve HTTP behind a proxy that handles TLS"),
         argument(
             "--proxy",
             action="append",

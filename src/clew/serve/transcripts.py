@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from clew.core.messages.text import format_count
 from clew.serve.database import Transaction
 from clew.serve.log import RefusedError, find_session, require_epoch
 
@@ -53,7 +54,8 @@ def append_lines(
     if at is None:
         return append_new(transaction, key, lines, count, chain, now_ms)
     if at > count:
-        raise refuse_lines(count, chain, "gap", f"{at - count} earlier lines are missing")
+        missing = format_count(at - count, "earlier line is", "earlier lines are")
+        raise refuse_lines(count, chain, "gap", f"{missing} missing")
     stored = read_lines(transaction, key, at, len(lines)) if at < count else []
     if stored != list(lines[: len(stored)]):
         raise refuse_lines(count, chain, "differs", "the lines differ from the stored lines")

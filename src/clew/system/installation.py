@@ -35,7 +35,10 @@ class Installation(Struct, frozen=True, kw_only=True):
     def describe_extra(self, extra: str) -> str:
         """Return the command that adds the packages of an extra."""
         if not self.adding:
-            return f"install clew[{extra}] with pip, pipx or uv (this clew comes from {self.by})"
+            return (
+                f"install clew[{extra}] with pip, pipx or uv; extras can't be added to this "
+                f"installation ({self.by})"
+            )
         return f"run: {shlex.join((*self.adding, f'{self.package}[{extra}]'))}"
 
 

@@ -9,6 +9,7 @@ Decision: docs/decisions/040-scripted-models.md
 from typing import Literal, TypeAlias
 
 from clew.core.json_object import Json
+from clew.core.messages.text import format_count
 from clew.testing.scenario_rules import Endpoint, describe_tail, facts_of, hash_body
 
 Match: TypeAlias = Literal["order", "body"]
@@ -96,7 +97,7 @@ class Recording:
 
 def _summary(body: Json) -> str:
     facts = facts_of(body, 1)
-    return f"{facts.model}, {facts.messages} messages; {describe_tail(facts)}"
+    return f"{facts.model}, {format_count(facts.messages, 'message')}; {describe_tail(facts)}"
 
 
 def _body(body: bytes) -> Json:

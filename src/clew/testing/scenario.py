@@ -371,7 +371,7 @@ def _check_block(block: ScriptedBlock, place: str) -> None:
     if len(kinds) != 1:
         listing = " and ".join(kinds) or "none"
         raise ScenarioError(
-            f"{place}: a block must have one of {', '.join(BLOCK_KINDS)}, got {listing}"
+            f"{place}: a block must have exactly one of {', '.join(BLOCK_KINDS)}, got {listing}"
         )
     for key in given(block, tuple(BESIDE)):
         if kinds[0] not in BESIDE[key]:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from clew.core.json_object import Json, list_of
+from clew.core.messages.text import format_count
 from clew.testing.scenario import (
     Scenario,
     ScriptedAnswer,
@@ -115,7 +116,8 @@ class Player:
     def _no_answer(self, facts: Facts, reasons: list[str]) -> str:
         head = (
             f"scenario {self.source}: no rule matched request {facts.number} "
-            f"(model {facts.model!r}, {facts.messages} messages, tools: {', '.join(facts.tools) or 'none'}). "
+            f"(model {facts.model!r}, {format_count(facts.messages, 'message')}, "
+            f"tools: {', '.join(facts.tools) or 'none'}). "
         )
         return f"{head}It ends with {describe_tail(facts)}. " + "; ".join(
             reasons or ["the scenario has no answers"]

@@ -3,6 +3,8 @@
 from clew.agent.compaction import boundary
 from clew.agent.compaction import boundary as receipt
 from clew.agent.compaction.boundary import Selection
+from clew.agent.compaction.compactor import selected
+from clew.core.input import CompactSession
 from clew.core.normalize.select import (
     Edits,
     find_beginning,
@@ -52,6 +54,17 @@ def test_a_part_is_chosen_by_a_place() -> None:
     since = boundary.select_since(TALK, 8)
     assert (names(since.kept), names(since.covered)) == ("p1 f1 a1 c1 c2 r2 r1 a2", "p2 a3")
     assert boundary.select_since(TALK, 1).kept == []
+
+
+def test_a_part_that_would_change_nothing_is_refused_with_the_reason() -> None:
+    assert selected(TALK, CompactSession(up_to="p1")) == (
+        "there are no messages to summarize before this one"
+    )
+    assert selected(TALK, CompactSession(since="p1")) == (
+        "there are no earlier messages to keep; to summarize everything, run /compact"
+    )
+    assert isinstance(selected(TALK, CompactSession(up_to="p2")), Selection)
+    assert isinstance(selected(TALK, CompactSession(since="p2")), Selection)
 
 
 def test_tokens_of_entries_are_of_what_is_sent() -> None:

@@ -212,7 +212,17 @@ def test_limits_are_named_and_hold(place: Place) -> None:
     whys = sorted({s.why.split(" in ")[0] for s in memory.skipped})
     assert whys == [
         f"exceeds the limit of {MAX_RULES} rule files",
-        f"too large ({MAX_FILE_BYTES + 1} bytes)",
+        f"too large ({MAX_FILE_BYTES + 1:,} bytes; the limit is 256 KiB)",
+    ]
+
+
+def test_all_memory_files_together_have_a_limit(place: Place) -> None:
+    for n in range(5):
+        place.write(f"work/project/.claude/rules/{n}.md", f"{n}" * MAX_FILE_BYTES)
+    memory = place.load()
+    assert len(memory.files) == 4
+    assert [s.why for s in memory.skipped] == [
+        "exceeds the limit of 1,024 KiB for all memory files"
     ]
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from clew.core.messages import blocks, factories, kinds, messages, records
 from clew.core.messages import records as events
+from clew.core.messages.errors import MisuseError
 from clew.core.messages.history import History
 from clew.core.messages.views import Field, Usage, View, complete_usage, fields, make_zero_usage
 from tests.requirements import requirement
@@ -209,6 +210,14 @@ def test_a_tombstone_withdraws_its_message_as_event_and_as_entry() -> None:
     entry = factories.record("tombstone", session_id="s", messageUuid="u")
     assert events.Tombstone(entry).message_uuid == "u"
     assert [m["uuid"] for m in History([said, {"uuid": "stays"}]).without(["u"])] == ["stays"]
+
+
+def test_an_entry_outside_the_chain_has_a_known_type_and_no_uuid() -> None:
+    for tag in ("user", "own-type"):
+        with pytest.raises(MisuseError, match="does not write this type outside the chain"):
+            factories.record(tag, session_id="s")
+    with pytest.raises(MisuseError, match="must not have a uuid"):
+        factories.record("tombstone", session_id="s", uuid="u")
 
 
 def test_records_read_their_fields() -> None:

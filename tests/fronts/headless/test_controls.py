@@ -118,7 +118,7 @@ def test_files_are_read_by_the_rules(host: Hosted, tmp_path: Path) -> None:
     raw = done(host, "read_file", path="b.bin", encoding="base64")
     assert base64.b64decode(raw["contents"]) == b"\xff\x00"
     assert "not found" in refused(host, "read_file", path="gone.txt")
-    assert "expected a string" in refused(host, "read_file", path="")
+    assert "expected a non-empty string" in refused(host, "read_file", path="")
     assert "non-negative integer" in refused(host, "read_file", path="a.txt", max_bytes="x")
     done(host, "apply_flag_settings", settings={"permissions": {"deny": ["Read(a.txt)"]}})
     assert "permission rules" in refused(host, "read_file", path="a.txt")
@@ -223,7 +223,9 @@ def test_a_title_is_made_by_the_model_for_small_work_and_kept_on_wish(tmp_path: 
         host.until(lambda frame: frame["type"] == "result")
         assert '"ai-title"' not in written(tmp_path)
         done(host, "generate_session_title", description="mend the dates", persist=True)
-        assert "expected a string" in refused(host, "generate_session_title", description=" ")
+        assert "expected a non-empty string" in refused(
+            host, "generate_session_title", description=" "
+        )
         assert host.end() == 0
     assert '"aiTitle":"Dates of the parser"' in written(tmp_path)
 

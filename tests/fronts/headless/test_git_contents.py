@@ -44,7 +44,7 @@ def test_a_session_prints_nothing_of_it_unasked(work: Path, tmp_path: Path) -> N
     assert SECRET not in said(told) + done.stdout + done.stderr
     texts = [said([one]) for one in told]
     for text in texts[:3]:
-        assert "could show .env, which Read(.env) denies" in text
+        assert "could show .env, which is stored in git and which Read(.env) denies" in text
     for text in texts[3:5]:
         assert "print('shown')" in text
     assert "first" in texts[5]

@@ -41,6 +41,7 @@ def test_tasks_are_made_ordered_and_finished_and_outlive_the_run(tmp_path: Path)
             call("TaskUpdate", taskId="2", addBlockedBy=["1"], owner="me", status="in_progress"),
             call("TaskList"),
             call("TaskUpdate", taskId="1", addBlockedBy=["2"]),
+            call("TaskUpdate", taskId="1", addBlockedBy=["1"]),
             call("TaskUpdate", taskId="9", status="completed"),
             call("TaskUpdate", taskId="1", status="completed"),
             call("TaskGet", taskId="2"),
@@ -48,9 +49,10 @@ def test_tasks_are_made_ordered_and_finished_and_outlive_the_run(tmp_path: Path)
     )
     said = [result["content"] for result in results]
     assert said[4] == "#1 [pending] Look\n#2 [in_progress] Do (me) [after #1]"
-    assert "can't come before" in said[5]
-    assert "Task 9 not found; existing tasks: 1, 2." in said[6]
-    assert said[8] == "#2 [in_progress] Do (me)\nDo it"
+    assert "#2 can't come before #1: #1 already comes before #2." in said[5]
+    assert "#1 can't come before itself." in said[6]
+    assert "Task 9 not found; existing tasks: 1, 2." in said[7]
+    assert said[9] == "#2 [in_progress] Do (me)\nDo it"
     assert all(body["tools"] == sent[0]["tools"] for body in sent)
     _, _, results = run(tmp_path, [call("TaskList"), call("TaskUpdate", taskId="1", status="deleted"), call("TaskCreate", subject="New", description="")], "--continue")  # fmt: skip
     assert "#1 [completed] Look" in results[-3]["content"]

@@ -80,7 +80,7 @@ async def test_a_client_talks_changes_the_model_and_is_continued(tmp_path: Path)
             with pytest.raises(HostError, match="unknown mode"):
                 await client.set_permission_mode("wild")
             wrong: Any = b"haiku"
-            with pytest.raises(HostError, match="model: expected a value for JSON, got bytes"):
+            with pytest.raises(HostError, match="model: expected a JSON value, got bytes"):
                 await client.set_model(wrong)
         given = options(tmp_path, server.url, resume=first[-1].session_id)
         second = (await said("b", given))[-1]

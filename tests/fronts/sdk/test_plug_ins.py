@@ -389,6 +389,13 @@ async def test_messages_that_the_service_would_refuse_are_held_back(tmp_path: Pa
     with pytest.raises(clew.HostError, match="expected a list of messages, got NoneType"):
         await ask("Hello", forgetful)
 
+    def mix(messages: list[dict[str, Any]]) -> Any:
+        return [*messages, "more"]
+
+    mixed = options(tmp_path, provider=answer, prepare=mix, model="own")
+    with pytest.raises(clew.HostError, match="each message to be a dict, got str at index 1"):
+        await ask("Hello", mixed)
+
     async def later(messages: list[dict[str, Any]]) -> Any: ...
 
     with pytest.raises(TypeError, match="prepare: expected a plain function"):

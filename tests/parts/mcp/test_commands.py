@@ -33,7 +33,7 @@ def test_a_server_is_added_listed_shown_used_and_removed(tmp_path: Path) -> None
     assert not (tmp_path / "work" / ".mcp.json").exists()
     code, said = mcp(tmp_path, "list")
     assert "memo:" in said
-    assert "connected: 4 tools, 1 prompts, 2 resources" in said
+    assert "connected: 4 tools, 1 prompt, 2 resources" in said
     code, said = mcp(tmp_path, "get", "memo")
     assert code == 0
     assert "hunter22" not in said

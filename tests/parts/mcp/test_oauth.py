@@ -102,8 +102,12 @@ async def test_a_token_that_ends_soon_is_renewed_before_it_is_used(tmp_path: Pat
         ({"metadata": {"token_endpoint": "http://other.example/token"}}, "token_endpoint"),
         ({"metadata": {"authorization_endpoint": "javascript:alert(1)"}}, "authorization_endpoint"),
         ({"metadata": {"registration_endpoint": None}}, "clientId"),
-        ({"callback": {"iss": "https://other.example"}}, "another authorization server"),
+        (
+            {"callback": {"iss": "https://other.example"}},
+            "does not come from the authorization server",
+        ),
         ({"callback": {"error": "access_denied", "code": ""}}, "access_denied"),
+        ({"callback": {"code": ""}}, "contains no authorization code"),
         ({"callback": {"code": "forged"}}, "no such code"),
     ],
 )

@@ -74,6 +74,7 @@ def test_bad_input_is_answered_and_the_end_of_input_is_the_end(tmp_path: Path) -
         '{"jsonrpc": "2.0", "id": 3, "method": "prompts/list"}',
         '{"jsonrpc": "2.0", "id": 4, "method": 5}',
         '{"jsonrpc": "2.0", "id": 5, "method": "ping"}',
+        '{"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": "Read", "arguments": []}}',
     ]
     done = subprocess.run(
         [value["command"], *value["args"]],
@@ -89,10 +90,11 @@ def test_bad_input_is_answered_and_the_end_of_input_is_the_end(tmp_path: Path) -
     answers = {m["id"]: m for m in map(json.loads, done.stdout.splitlines())}
     assert done.returncode == 0
     assert answers[1]["result"]["protocolVersion"] == "2025-11-25"
-    assert answers[2]["error"]["code"] == -32602
+    assert answers[2]["error"] == {"code": -32602, "message": "unknown tool 'Nope'"}
     assert answers[3]["error"]["code"] == -32601
     assert answers[4]["error"]["code"] == -32600
     assert answers[5]["result"] == {}
+    assert answers[6]["error"]["message"] == "arguments: expected an object"
 
 
 @pytest.mark.e2e

@@ -93,7 +93,9 @@ def test_a_head_without_an_end_is_text_and_a_complaint() -> None:
     assert read_back.body == "---\nx: 1\n"
     assert [str(fault) for fault in read_back.faults] == [f"1: {NOT_CLOSED}"]
     endless = read("---\n" + "x: 1\n" * MAX_HEAD_CHARACTERS + "---\n")
-    assert [str(fault) for fault in endless.faults] == ["1: the front matter is too long"]
+    assert [str(fault) for fault in endless.faults] == [
+        "1: the front matter is longer than 65,536 characters"
+    ]
 
 
 @pytest.mark.parametrize(

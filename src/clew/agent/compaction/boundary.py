@@ -99,9 +99,10 @@ def in_words(receipt: Json, *, kept_count: int, transcript: str) -> str:
     file_names = ", ".join(changed[:SHOWN_FILES]) + (
         f" and {omitted_count} more" if omitted_count > 0 else ""
     )
-    lines = [f"This summary covers {receipt['entries']} entries of the conversation."]
+    summarized = format_count(receipt["entries"], "entry", "entries")
+    lines = [f"This summary covers {summarized} of the conversation."]
     if kept_count:
-        lines.append(f"{kept_count} entries are kept verbatim.")
+        lines.append(f"{format_count(kept_count, 'entry is', 'entries are')} kept verbatim.")
     if file_names:
         lines.append(f"Files changed in the summarized part: {file_names}.")
     lines.append(f"The full conversation is in {transcript}.")

@@ -39,6 +39,7 @@ from clew.core.input import CompactSession
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.messages.history import History
+from clew.core.messages.text import format_count
 from clew.core.normalize.tokens import estimate_content_tokens, estimate_tool_tokens
 from clew.providers.answer_events import CompactionDue
 from clew.providers.base import ModelRequest
@@ -57,7 +58,7 @@ WARNING = (
 )
 WITHOUT_TALK = (
     "the fixed part of every request takes about {standing:,} of {window:,} tokens: system prompt "
-    "{system:,}, {count} tools {tools:,}. Compacting can't reduce this part. Use a model with a larger window "
+    "{system:,}, {count} {tools:,}. Compacting can't reduce this part. Use a model with a larger window "
     "(/model), fewer tools (--tools, /mcp disable) or a shorter system prompt"
 )
 TOO_SHORT = "nothing was compacted: the summary would not be shorter than the conversation"
@@ -67,7 +68,8 @@ SHORTENED = (
     "window (/model)"
 )
 TURNED_OFF = (
-    "automatic compaction is off (autoCompactEnabled); run /compact to compact the conversation"
+    "automatic compaction is off (autoCompactEnabled or CLEW_DISABLE_AUTO_COMPACT); run /compact to "
+    "compact the conversation"
 )
 
 
@@ -198,7 +200,7 @@ class Compactor:
                 standing=system + described,
                 window=window,
                 system=system,
-                count=len(tools),
+                count=format_count(len(tools), "tool"),
                 tools=described,
             )
             await emit(Noticed(messages=(words,)))
@@ -358,7 +360,7 @@ class Compactor:
                 )
                 return boundary.with_edits(chosen, deps.story.edits, keeps_pins=True), result
             answer = ValueError(
-                f"keep_from: message {answer.keep_from!r} not found, or no messages precede it"
+                f"keep_from: {answer.keep_from!r} must be the ID of a message after the first one"
             )
         if answer is not None:
             failure = f"{type(answer).__name__}: {answer}"
@@ -539,8 +541,10 @@ def selected(entries: Sequence[Json], order: CompactSession) -> Selection | str:
         if order.up_to
         else boundary.select_since(entries, place)
     )
-    if not selection.covered or not (selection.kept or order.up_to):
-        return "there would be no messages to summarize, or no earlier messages to keep"
+    if not selection.covered:
+        return "there are no messages to summarize before this one"
+    if not (selection.kept or order.up_to):
+        return "there are no earlier messages to keep; to summarize everything, run /compact"
     return selection
 
 

@@ -407,8 +407,13 @@ class _Loader:
             if why is not None:
                 self._skip(path, why)
                 return
-            if stat.st_size > MAX_FILE_BYTES or self._bytes + stat.st_size > MAX_TOTAL_BYTES:
-                self._skip(path, f"too large ({stat.st_size} bytes)")
+            if stat.st_size > MAX_FILE_BYTES:
+                limit = MAX_FILE_BYTES >> 10
+                self._skip(path, f"too large ({stat.st_size:,} bytes; the limit is {limit} KiB)")
+                return
+            if self._bytes + stat.st_size > MAX_TOTAL_BYTES:
+                limit = MAX_TOTAL_BYTES >> 10
+                self._skip(path, f"exceeds the limit of {limit:,} KiB for all memory files")
                 return
             text, digest = self._cache.read(path)
         except FileNotFoundError:

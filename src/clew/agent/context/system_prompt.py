@@ -63,7 +63,11 @@ TOOLS_HEAD = """\
 # One line for each available tool, in this order.
 GUIDANCE: tuple[tuple[str, str], ...] = (
     ("Read", "Read a file before you edit it; of a long file, read only the part you need."),
-    ("Edit", "Change files with Edit; its old text must occur exactly once in the file."),
+    (
+        "Edit",
+        "Change files with Edit; old_string must occur exactly once in the file unless you set "
+        "replace_all.",
+    ),
     ("Write", "Use Write for new files, or to replace a file you have read completely."),
     ("Grep", "Search file contents with Grep, not with grep or rg in a shell."),
     ("Glob", "Find files by name with Glob, not with find or ls."),

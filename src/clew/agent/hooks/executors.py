@@ -27,6 +27,7 @@ from clew.agent.hooks.handlers import (
 from clew.agent.hooks.output import Ran, make_verdict, read_async_s, without_async_line
 from clew.agent.hooks.reach import HookError, Reach
 from clew.core.json_object import Json
+from clew.core.messages.text import format_count
 from clew.system.config.environment import AGENT_VARIABLES, for_programs
 from clew.system.files import is_folder
 from clew.system.process.output import ProcessOutput
@@ -140,7 +141,7 @@ def folder(reach: Reach) -> str:
 def text(output: ProcessOutput) -> str:
     if output.left_out:
         # A truncated reply must not be parsed as a complete one.
-        return f"[{output.size:,} bytes of output omitted]"
+        return f"[{format_count(output.size, 'byte')} of output omitted]"
     return (bytes(output.head) + output.tail).decode("utf-8", "replace")
 
 

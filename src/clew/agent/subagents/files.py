@@ -55,7 +55,7 @@ def read_agent_folder(
             agents.faults.append(f"{path}: {why}")
             continue
         if len(data) > MAX_BYTES:
-            agents.faults.append(f"{path}: larger than {MAX_BYTES // 1024} KiB")
+            agents.faults.append(f"{path}: larger than {MAX_BYTES // 1024} KiB, so it was ignored")
             continue
         head = frontmatter.read(text)
         if head.values or head.faults:

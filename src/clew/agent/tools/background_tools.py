@@ -146,7 +146,8 @@ class Monitor(Tool[MonitorInput]):
     description = "Watch a command's output"
     prompt = (
         "Run a command in the background and get every line of its stdout, between your steps or with "
-        "the next prompt. Let the command print only what you need to know, one line per event (tail "
+        "the next prompt. Write the command so "
+        "that it prints only what you need to know, one line per event (tail "
         "-F log | grep --line-buffered ERROR; a polling loop). It ends after timeout_ms (5 minutes) "
         "unless persistent, or with TaskStop. To wait for one command to end, use Bash with "
         "run_in_background."

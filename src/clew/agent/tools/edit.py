@@ -246,7 +246,7 @@ def describe_edit(done: EditedFile) -> str:
     first = done.before.count("\n", 0, done.regions[0][0]) + 1
     return (
         f"Edited {done.path}: {count_replacements(done.times)}, the first at line {first}; the file now has "
-        f"{count_lines(done.after):,} lines."
+        f"{format_count(count_lines(done.after), 'line')}."
     )
 
 

@@ -152,10 +152,10 @@ def _combined(value: Any, schema: Json, root: Any, where: str, depth: int) -> st
             return problem
     anything = _listed(schema, "anyOf")
     if anything and not any(map(fits, anything)):
-        return f"{where}: matches none of the {len(anything)} allowed forms"
+        return f"{where}: matches no allowed form (of {len(anything)})"
     exactly = _listed(schema, "oneOf")
     if exactly and sum(map(fits, exactly)) != 1:
-        return f"{where}: must match exactly one of {len(exactly)} forms"
+        return f"{where}: must match exactly one allowed form (of {len(exactly)})"
     if "not" in schema and fits(schema["not"]):
         return f"{where}: matches a form that is not allowed"
     return ""

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from clew.agent.tools.base import ToolError, ToolSession
 from clew.core.json_object import Json
+from clew.core.messages.text import format_count
 from clew.core.normalize.shapes import detect_picture_type, read_picture_size
 from clew.system.installation import describe_extra
 from clew.system.process.output import ProcessOutput
@@ -125,7 +126,8 @@ async def extract_pages(
     job = {"kind": "pages", "first": first, "last": last, "as_text": as_text}
     info, document = await run_media_program(session, job, data, "pypdf")
     if info["first"] > info["total"]:
-        raise ToolError(f"the file has {info['total']} pages; page {first} does not exist")
+        pages = format_count(info["total"], "page")
+        raise ToolError(f"the file has {pages}; page {first} does not exist")
     return Pages(
         data=document if document or as_text else data,
         first=info["first"],

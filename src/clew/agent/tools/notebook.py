@@ -14,6 +14,7 @@ from clew.agent.tools.base import ToolError, ToolSession
 from clew.agent.tools.files import decode
 from clew.agent.tools.media import fit_picture
 from clew.core.json_object import Json
+from clew.core.messages.text import format_count
 
 OUTPUT_MAX_CHARS = 10_000
 SHOWN_MAX_CHARS = 100_000
@@ -161,7 +162,8 @@ def output_text(output: Json) -> str:
         text = join_text(output.get("text"))
     text = COLORS.sub("", text).rstrip("\n")
     if len(text) > OUTPUT_MAX_CHARS:
-        return f"{text[:OUTPUT_MAX_CHARS]}… [{len(text) - OUTPUT_MAX_CHARS:,} more characters]"
+        rest = format_count(len(text) - OUTPUT_MAX_CHARS, "more character")
+        return f"{text[:OUTPUT_MAX_CHARS]}… [{rest}]"
     return text
 
 

@@ -210,7 +210,8 @@ def make_seen_ranges(lines: TextLines) -> tuple[tuple[int, int], ...]:
 
 
 def not_text(path: Path, size: int) -> ToolError:
-    return ToolError(f"{path} {NO_TEXT_FILE} ({size:,} bytes of binary data), so it was not read.")
+    data = format_count(size, "byte")
+    return ToolError(f"{path} {NO_TEXT_FILE} ({data} of binary data), so it was not read.")
 
 
 def in_pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
@@ -257,7 +258,8 @@ def pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
 def render_lines(path: Path, lines: TextLines) -> ToolOutcome:
     """Return the lines for the model; if they don't fit, a note says how to continue."""
     if lines.total and lines.first > lines.total:
-        raise ToolError(f"{path} has {lines.total:,} lines; line {lines.first:,} does not exist.")
+        total = format_count(lines.total, "line")
+        raise ToolError(f"{path} has {total}; line {lines.first:,} does not exist.")
     parts: list[str] = []
     chars = 0
     for number, line in enumerate(lines.lines, lines.first):
@@ -291,4 +293,5 @@ def render_lines(path: Path, lines: TextLines) -> ToolOutcome:
 def cut_line(line: str) -> str:
     if len(line) <= LINE_MAX_CHARS:
         return line
-    return f"{line[:LINE_MAX_CHARS]}… [{len(line) - LINE_MAX_CHARS:,} more characters]"
+    rest = format_count(len(line) - LINE_MAX_CHARS, "more character")
+    return f"{line[:LINE_MAX_CHARS]}… [{rest}]"

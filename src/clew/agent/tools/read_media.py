@@ -119,7 +119,8 @@ async def read_notebook(
 ) -> ToolOutcome:
     cells = notebook.cells[first - 1 : first - 1 + count]
     if notebook.cells and not cells:
-        raise ToolError(f"{path} has {len(notebook.cells)} cells; cell {first} does not exist.")
+        total = format_count(len(notebook.cells), "cell")
+        raise ToolError(f"{path} has {total}; cell {first} does not exist.")
     shown_count, content = await render_cells(notebook, first, cells, ctx.session)
     last = first + shown_count - 1
     notes = []

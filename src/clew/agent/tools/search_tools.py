@@ -168,7 +168,7 @@ def describe_entry(entry: "os.DirEntry[str]", folder: int) -> Name:
     if entry.is_dir(follow_symlinks=False):
         return Name(name=f"{name}/", line=f"{name}/", is_folder=True)
     try:
-        size = f"{entry.stat(follow_symlinks=False).st_size:,} bytes"
+        size = format_count(entry.stat(follow_symlinks=False).st_size, "byte")
     except OSError:
         size = "deleted in the meantime"
     return Name(name=name, line=f"{name} ({size})", is_folder=False)
@@ -308,7 +308,8 @@ def content_line(arguments: GrepInput, ctx: ToolContext, where: SearchPlace, lin
     digits = len(rest) - len(rest.lstrip("0123456789"))
     number, mark, text = rest[:digits], rest[digits : digits + 1], rest[digits + 1 :].rstrip("\r")
     if len(text) > LINE_MAX_CHARS:
-        text = f"{text[:LINE_MAX_CHARS]}… [{len(text) - LINE_MAX_CHARS:,} more characters]"
+        rest_text = format_count(len(text) - LINE_MAX_CHARS, "more character")
+        text = f"{text[:LINE_MAX_CHARS]}… [{rest_text}]"
     path = display_path(ctx, where, name)
     return f"{path}{mark}{number}{mark}{text}" if arguments.numbers else f"{path}{mark}{text}"
 

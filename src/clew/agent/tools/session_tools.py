@@ -45,10 +45,10 @@ class ConfigInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 class Config(Tool[ConfigInput]):
     name = "Config"
-    description = "Show or change a setting of clew"
+    description = "Show or change one of clew's settings"
     prompt = (
-        "Show a setting of clew and its source, or write it to the user's settings file. Use it "
-        "only at the user's request. Permissions, hooks, servers, variables and keys can't be "
+        "Show one of clew's settings and its source, or write it to the user's settings file. Use "
+        "this only at the user's request. Permissions, hooks, servers, variables and keys can't be "
         "changed here; refer the user to `clew config`."
     )
     input_type = ConfigInput
@@ -90,9 +90,9 @@ def change_setting(setting: str, value: Any, places: Any) -> ToolOutcome:
             f"{setting} can't be changed by a model. The user can run: clew config set {setting} ..."
         )
     done = assign(places, "user", setting, value)
+    when = "also in this session" if BY_NAME[setting].is_live else "from the next session on"
     return ToolOutcome(
-        content=f"{setting} is now {format_value(value)} in {done.path}. If this session started "
-        "with another value, the change applies from the next session on.",
+        content=f"{setting} is now {format_value(value)} in {done.path}. The change applies {when}.",
         tool_use_result={
             "success": True,
             "operation": "set",

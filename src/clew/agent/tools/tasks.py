@@ -374,7 +374,9 @@ def link_tasks(tasks: TaskList, task: ListedTask, arguments: TaskUpdateInput) ->
     for before, after in pairs:
         known(tasks, before)
         known(tasks, after)
-        if before == after or comes_before(tasks, after, before):
+        if before == after:
+            raise ToolError(f"#{before} can't come before itself.")
+        if comes_before(tasks, after, before):
             raise ToolError(
                 f"#{before} can't come before #{after}: #{after} already comes before #{before}."
             )

@@ -111,7 +111,7 @@ class WebFetch(Tool[WebFetchInput]):
                 "result": answer,
                 "durationMs": round((time.monotonic() - begin_s) * 1000),
             },
-            display=f"{page.size:,} bytes",
+            display=format_count(page.size, "byte"),
         )
 
 
@@ -152,7 +152,7 @@ def save_response(response: Fetched, ctx: ToolContext) -> str:
     path.write_bytes(response.body)
     path.chmod(0o600)
     what = response.media_type or "unknown type"
-    return f"({what}, {len(response.body):,} bytes, saved to {path})"
+    return f"({what}, {format_count(len(response.body), 'byte')}, saved to {path})"
 
 
 async def ask_about_page(question: str, page: CachedPage, ctx: ToolContext) -> str:

@@ -228,7 +228,7 @@ def answered(endpoint: Endpoint, status: int) -> DoctorFinding:
         return make_fault(
             SUBJECT,
             f"{endpoint.shown} rejected the {endpoint.credentials} (HTTP {status})",
-            "run clew login to save a valid key",
+            "replace the key; clew login saves one, but environment variables take precedence",
         )
     if status >= 500:
         return make_fault(
@@ -394,7 +394,7 @@ def keys(
         )
     elif endpoint.credentials != "none":
         source = environment.source("api_key") or environment.source("auth_token")
-        where = f"from {source}" if source else "from the saved key or apiKeyHelper"
+        where = f"from {source}" if source else "from clew login or apiKeyHelper"
         yield make_fine(subject, f"{endpoint.credentials} {where}, for {endpoint.shown}")
     elif endpoint.wants_credentials:
         yield make_fault(

@@ -296,7 +296,7 @@ def main(argv: list[str]) -> int:
         help=f"Programs to import from: {', '.join(PROGRAMS)} (default: all)",
     )  # fmt: skip
     parser.add_argument(
-        "--write", action="store_true", help="Import everything that the report lists"
+        "--write", action="store_true", help="Import what can be imported (default: only list it)"
     )
     parser.add_argument(
         "--scope", choices=SCOPES, help="Import only user files or only project files"

@@ -192,7 +192,8 @@ def _stored(options: argparse.Namespace) -> int:
         return FINE
     for row in rows:
         where = row["path"] or "not on this machine; download it with clew sessions pull"
-        say(f"{row['sessionId']}  {row['lines']:>7,} lines  {where}")
+        unit = "line " if row["lines"] == 1 else "lines"
+        say(f"{row['sessionId']}  {row['lines']:>7,} {unit}  {where}")
     if not rows:
         say("the store is empty")
     return FINE

@@ -290,7 +290,7 @@ WORDS = {
         ),
         switch("--redact", "Remove secrets, folders, names, addresses and pictures"),
         switch("--raw", "Export every byte unchanged, including secrets"),
-        switch("--all", "Include messages before a summary (JSONL always does)"),
+        switch("--all", "Include messages before the last summary (JSONL always has them)"),
         switch("--no-agents", "Exclude subagents"),
         switch("--force", "Overwrite an existing file"),
     ),

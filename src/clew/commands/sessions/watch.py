@@ -52,7 +52,11 @@ WORDS = {
         run_watch,
         switch("--once", "Update the copies once, and exit"),
         argument(
-            "--interval", type=float, default=5.0, metavar="SECONDS", help="Pause between updates"
+            "--interval",
+            type=float,
+            default=5.0,
+            metavar="SECONDS",
+            help="Pause between updates (default: 5)",
         ),
     )
 }

@@ -113,9 +113,10 @@ def check_summary(session: Session) -> Outcome:
     count, dropped = dropped_facts
     if not dropped:
         return Show(
-            text=f"The summary mentions all {count} files, tasks and decisions in the messages it replaced"
+            text="The summary mentions every file, task and decision in the messages it replaced "
+            f"({count} in total)"
         )
-    lines = [f"The summary does not mention {len(dropped)} of {count} facts:"]
+    lines = [f"The summary does not mention {len(dropped)} of {format_count(count, 'fact')}:"]
     lines += [f"  {label}: {cut_middle(name, LINE_CHARS)}" for label, name in dropped]
     lines.append(
         "/compact --undo restores the messages; /compact INSTRUCTIONS tells the model what to keep"

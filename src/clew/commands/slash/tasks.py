@@ -97,7 +97,7 @@ def wish(arguments: str) -> ScheduleRequest:
 
 def read_times(text: str | None) -> int | None:
     if text is not None and not (text.isascii() and text.isdigit() and 0 < int(text) < 10_000):
-        raise ValueError(f"--times must be a number from 1 to 9999, got {text}")
+        raise ValueError(f"--times must be a number from 1 to 9,999, got {text}")
     return None if text is None else int(text)
 
 
@@ -114,7 +114,9 @@ def amount(text: str | None) -> float | None:
     except ValueError:
         usd = -1.0
     if usd is not None and not 0 < usd < 10_000:
-        raise ValueError(f"--budget must be an amount in dollars such as 1.50, got {text}")
+        raise ValueError(
+            f"--budget must be an amount in dollars above 0 and below 10,000, such as 1.50; got {text}"
+        )
     return usd
 
 

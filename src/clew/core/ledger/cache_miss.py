@@ -78,7 +78,8 @@ def _messages_change(before: Sequence[Json], after: Sequence[Json]) -> str:
         role = str(new.get("role"))
         return f"message {number} of {len(after)} changed ({role})"
     if len(after) < len(before):
-        return f"the conversation is shorter: {len(after)} messages instead of {len(before)}"
+        now = format_count(len(after), "message")
+        return f"the conversation is shorter: {now} instead of {len(before)}"
     return ""
 
 

@@ -340,11 +340,10 @@ def record(tag: str, /, *, session_id: str, at: str | None = None, **fields: Any
     part of the chain and lose the history before it.
     """
     kind = KINDS.get(tag)
-    if kind is None or kind.place != BESIDE or not kind.written or "uuid" in fields:
-        raise MisuseError(
-            f'record type "{tag}": clew does not write this type outside the chain, or the record '
-            "has a uuid"
-        )
+    if kind is None or kind.place != BESIDE or not kind.written:
+        raise MisuseError(f'record type "{tag}": clew does not write this type outside the chain')
+    if "uuid" in fields:
+        raise MisuseError(f'record type "{tag}": entries outside the chain must not have a uuid')
     place = {"type": tag, **fields, "sessionId": session_id}
     return place if at is None else place | {"timestamp": at}
 

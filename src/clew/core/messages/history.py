@@ -127,7 +127,9 @@ def with_results(history: History, results: Iterable[dict[str, Any]]) -> History
     called, answered = _calls_behind(history, {call for _, calls in waiting for call in calls})
     messages: list[dict[str, Any]] = []
     for message, calls in waiting:
-        if not calls or not calls <= called:
+        if not calls:
+            raise MisuseError("every message must contain a tool result")
+        if not calls <= called:
             raise MisuseError(
                 f"no tool call found for the results {sorted(map(str, calls - called))}"
             )

@@ -163,7 +163,7 @@ def _content(message: Message) -> Iterator[str]:
     if message.role != message.type:
         yield f'role "{message.role}" is not allowed in a message of type "{message.type}"'
     if not isinstance(message.content, str | list) or not message.content:
-        yield "content must be a string or a list of blocks"
+        yield "content must be a non-empty string or list of blocks"
     for block in message.blocks:
         if message.type not in block.roles:
             yield f'"{block.type}" block is not allowed in a message of type "{message.type}"'

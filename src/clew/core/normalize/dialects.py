@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from clew.core.catalog.quirks import THOUGHTS, Quirks
 from clew.core.json_object import text_of
+from clew.core.messages.text import format_count
 from clew.core.normalize import shapes
 from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.clean import as_json, as_text
@@ -293,7 +294,9 @@ def openai_faults(body: dict[str, Any]) -> list[RequestViolation]:
             owed = [call["id"] for call in calls]
             if any(not _is_call(call) for call in calls) or len(owed) != len(set(owed)):
                 violations.append(
-                    RequestViolation(rule="V6", where=where, what="has an invalid tool call")
+                    RequestViolation(
+                        rule="V6", where=where, what="has an invalid or duplicate tool call"
+                    )
                 )
     if owed:
         violations.append(
@@ -303,7 +306,11 @@ def openai_faults(body: dict[str, Any]) -> list[RequestViolation]:
         )
     if not any(message["role"] in ("user", "tool") for message in body["messages"]):
         violations.append(
-            RequestViolation(rule="V4", where="messages", what="contains no user message")
+            RequestViolation(
+                rule="V4",
+                where="messages",
+                what="contains neither a user message nor a tool result",
+            )
         )
     return violations
 
@@ -479,8 +486,8 @@ def bedrock_faults(body: dict[str, Any]) -> list[RequestViolation]:
         say(
             "V8",
             "messages",
-            f"has {images} images and {documents} documents, more than the limits of "
-            f"{MAX_IMAGES} and {MAX_DOCUMENTS}",
+            f"has {format_count(images, 'image')} and {format_count(documents, 'document')}, more "
+            f"than the limits of {MAX_IMAGES} and {MAX_DOCUMENTS}",
         )
     if not body["messages"] or body["messages"][-1]["role"] != "user":
         say("V4", "messages", "must end with a user message")

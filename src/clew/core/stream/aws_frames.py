@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.json_object import Json
+from clew.core.messages.text import format_count
 from clew.core.stream.events import StreamFault, make_excerpt
 from clew.core.stream.json_pieces import parse_object
 
@@ -123,7 +124,7 @@ class FrameDecoder:
         if self._ended or not rest:
             return []
         self._ended = True
-        message = f"the stream ended {len(rest)} bytes into a frame"
+        message = f"the stream ended {format_count(len(rest), 'byte')} into a frame"
         return [StreamFault(kind="unfinished_event", message=message, excerpt=make_excerpt(rest))]
 
     def _size_of_frame(self, at: int) -> int | StreamFault:

@@ -7,6 +7,7 @@ event.
 
 from msgspec import Struct
 
+from clew.core.messages.text import format_count
 from clew.core.stream.events import StreamFault, make_excerpt
 
 # Lines of a byte stream that end in LF, CRLF or CR, wherever the chunks were split.
@@ -129,7 +130,7 @@ class SseDecoder:
         if self._ended or all(not line or line.startswith(b":") for line in rest.split(b"\n")):
             return []
         self._ended = True
-        message = f"the stream ended {len(rest)} bytes into an event"
+        message = f"the stream ended {format_count(len(rest), 'byte')} into an event"
         return [StreamFault(kind="unfinished_event", message=message, excerpt=make_excerpt(rest))]
 
     def _without_bom(self, text: bytes) -> bytes:

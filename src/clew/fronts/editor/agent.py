@@ -286,7 +286,7 @@ def folder_of(params: Json) -> str:
     """Return the folder of a session. Raise `SettingsError` if it does not exist."""
     cwd = as_text(params.get("cwd"))
     if not cwd.startswith("/") or not is_folder(cwd):
-        raise SettingsError(f"cwd: folder not found: {cwd!r}")
+        raise SettingsError(f"cwd: expected the absolute path of an existing folder, got {cwd!r}")
     return cwd
 
 

@@ -51,7 +51,10 @@ MODE_WORDS: dict[Mode, tuple[str, str]] = {
     "plan": ("Plan", "Read and plan without making changes"),
     "auto": ("Auto", "A reviewer model decides about calls that no rule covers"),
     "dontAsk": ("Don't ask", "Deny calls that no rule allows, without asking"),
-    "bypassPermissions": ("Bypass permissions", "Run everything without asking"),
+    "bypassPermissions": (
+        "Bypass permissions",
+        "Run calls without asking, except those that rules deny or ask about",
+    ),
 }
 EFFORTS: dict[str, Effort | None] = {
     "default": None, "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh",

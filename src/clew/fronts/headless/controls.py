@@ -213,7 +213,7 @@ async def set_permission_mode(context: ControlContext, fields: Json) -> Json:
 async def set_model(context: ControlContext, fields: Json) -> Json:
     name = fields.get("model")
     if name is not None and (not isinstance(name, str) or not name):
-        raise ControlRefusedError("set_model: model: expected a string or null")
+        raise ControlRefusedError("set_model: model: expected a non-empty string or null")
     chosen = name if name and name != "default" else choose_default(context.session)
     return {"model": (await context.session.model_access.switching.to(chosen)).id}
 
@@ -340,7 +340,7 @@ async def get_binary_version(_: ControlContext, __: Json) -> Json:
 def text(fields: Json, name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value:
-        raise ControlRefusedError(f"{fields.get('subtype')}: {name}: expected a string")
+        raise ControlRefusedError(f"{fields.get('subtype')}: {name}: expected a non-empty string")
     return value
 
 

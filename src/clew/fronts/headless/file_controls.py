@@ -149,7 +149,7 @@ def permitted(session: Session, fields: Json) -> tuple[Path, Path]:
     """
     name = fields.get("path")
     if not isinstance(name, str) or not name:
-        raise UserError(f"{fields.get('subtype')}: path: expected a string")
+        raise UserError(f"{fields.get('subtype')}: path: expected a non-empty string")
     path = Path(session.workspace.cwd, name)
     places: dict[str, str] = {}
     decision = session.rules.judge(

@@ -201,18 +201,15 @@ class Offering:
         return [*self._session.tools.definitions(), *searching]
 
     async def _called(self, name: str, arguments: Any) -> Any | RpcFault:
+        if not isinstance(arguments, dict):
+            return RpcFault(code=INVALID_PARAMS, message="arguments: expected an object")
         tools = self._session.tools
-        if name == NAME and isinstance(arguments, dict) and is_offered(self._session):
+        if name == NAME and is_offered(self._session):
             words, failed = await found(self._session, arguments)
             return result(words, is_error=failed)
         block = {"type": "tool_use", "id": f"toolu_{make_id()}", "name": name, "input": arguments}
-        if not isinstance(arguments, dict) or name not in {
-            tool["name"] for tool in tools.definitions()
-        }:
-            return RpcFault(
-                code=INVALID_PARAMS,
-                message=f"unknown tool {name[:80]!r}, or arguments that are not an object",
-            )
+        if name not in {tool["name"] for tool in tools.definitions()}:
+            return RpcFault(code=INVALID_PARAMS, message=f"unknown tool {name[:80]!r}")
         call = tools.bind(block)
         outcome = tools.unusable(call)
         if outcome is None:

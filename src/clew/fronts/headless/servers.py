@@ -139,7 +139,7 @@ async def mcp_read_resource(context: ControlContext, fields: Json) -> Json:
     session = context.session
     uri = fields.get("uri")
     if not isinstance(uri, str) or not uri:
-        raise UserError("mcp_read_resource: uri: expected a string")
+        raise UserError("mcp_read_resource: uri: expected a non-empty string")
     await session.parts.mcp.settled()
     server = server_of(session, fields)
     outcome = await server.call("resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S)

@@ -250,7 +250,7 @@ async def generate_session_title(context: ControlContext, fields: Json) -> Json:
     session = context.session
     described = fields.get("description")
     if not isinstance(described, str) or not described.strip():
-        raise UserError("generate_session_title: description: expected a string")
+        raise UserError("generate_session_title: description: expected a non-empty string")
     answer = await session.model_access.ask(
         described[:DESCRIBED_CHARACTERS], system=SYSTEM, purpose="other"
     )

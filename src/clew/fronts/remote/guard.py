@@ -36,8 +36,8 @@ def check_request(request: Json, mode: str) -> str:
         wanted = NAMES.get(str(wanted), wanted)
         if wanted not in STRICTNESS or rank(wanted) > rank(NAMES.get(mode, mode)):
             return (
-                f"a viewer can't change the permission mode from {mode!r} to {wanted!r}, which allows"
-                " more; change it on the machine that runs the session"
+                f"a viewer can change the permission mode {mode!r} only to a stricter one, not to "
+                f"{wanted!r}; change it on the machine that runs the session"
             )
         return ""
     if subtype == "initialize" or subtype in HARMLESS:

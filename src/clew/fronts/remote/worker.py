@@ -134,7 +134,7 @@ class RemoteWorker(BridgeEnd):
 
     async def link(self) -> None:
         await self._is_open.wait()
-        assert self._bridge is not None, "the session is open"
+        assert self._bridge is not None, "the session is not open"
         await self._bridge.link()
 
     async def finish(self) -> None:

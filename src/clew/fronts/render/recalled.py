@@ -71,8 +71,10 @@ def render_recalled(
         lines = _end_of(blocks.pop(), room) + lines
     if not begin and not blocks:
         return lines
-    words = f"… {begin:,} earlier messages" if begin else "… earlier messages not shown"
-    return [format_row([Span(look.gutter), Span(words, look.theme["quiet"])]), *lines]
+    words = "earlier messages not shown"
+    if begin:
+        words = format_count(begin, "earlier message")
+    return [format_row([Span(look.gutter), Span(f"… {words}", look.theme["quiet"])]), *lines]
 
 
 def _end_of(lines: list[Line], rows: int) -> list[Line]:

@@ -357,7 +357,7 @@ class ClewClient:
             # Encoded as JSON, they would become another string without an error.
             if isinstance(value, bytes | bytearray | memoryview):
                 kind = type(value).__name__
-                raise HostError(f"{subtype}: {name}: expected a value for JSON, got {kind}")
+                raise HostError(f"{subtype}: {name}: expected a JSON value, got {kind}")
         return await self._requests.ask(subtype, fields)
 
     def _check(self) -> None:

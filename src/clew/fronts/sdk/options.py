@@ -161,10 +161,10 @@ class ClewOptions(Struct, frozen=True, kw_only=True, metaclass=Checked):
         add_dirs: Additional working folders.
         persists: Whether the session is saved.
         model: Model ID or alias.
-        fallback_models: Fallback models, tried in order.
-        effort: Effort level of the model (low, medium, high, xhigh, max).
+        fallback_models: Models to try in order while the main model is overloaded.
+        effort: Reasoning effort of the model (low, medium, high, xhigh, max).
         thinking: `clew.Adaptive`, `clew.ThinkingBudget` or `clew.Off`.
-        max_turns: Stop after N model responses.
+        max_turns: Stop each turn after N model responses.
         max_budget_usd: Maximum cost of the session, including subagents.
         task_budget: Token budget for the task, as stated to the model.
         permission_mode: The permission mode.
@@ -173,7 +173,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True, metaclass=Checked):
         tools: Built-in tools to offer; an empty list for none.
         system_prompt: Replace the system prompt.
         append_system_prompt: Append text to the system prompt.
-        settings: Extra settings that override the settings files: JSON or a file.
+        settings: Extra settings, as JSON or a file; only managed settings override them.
         setting_sources: Where settings, memory, skills and servers are read from; an empty list for
             nowhere.
         strict_mcp_config: Use only the servers in `mcp_servers`.

@@ -195,7 +195,7 @@ SIGNS = [
     ("@", "Attach a file or folder"),
     ("!", "Run a shell command"),
     ("#", "Add a note to the memory file"),
-    ("\\ Enter", "Insert a new line in any terminal"),
+    ("\\ Enter", "Insert a line break (works in every terminal)"),
     ("esc esc", "Clear the prompt; if it is empty, rewind"),
 ]
 

@@ -65,7 +65,7 @@ async def run(options: argparse.Namespace) -> int:
         from clew.serve.sqlite import SqliteDatabase
     except ModuleNotFoundError:
         raise UserError(
-            f"the packages of clew web are not installed; {describe_extra('serve')}"
+            f"clew web needs packages that are not installed; {describe_extra('serve')}"
         ) from None
 
     class WebListener(HttpListener):

@@ -150,8 +150,8 @@ def launched(agent: Subagent, prompt: str) -> ToolOutcome:
     birth = agent.birth
     return ToolOutcome(
         content=f"Agent {birth.agent_id} is running in the background. You will be notified when it ends; "
-        f"until then, continue with other work. SendMessage to {birth.agent_id} sends it a message, "
-        "TaskOutput shows its progress, TaskStop stops it.",
+        f"until then, continue with other work. Use SendMessage to send it a message, "
+        "TaskOutput to see its progress, or TaskStop to stop it.",
         tool_use_result={
             "isAsync": True,
             "status": "async_launched",

@@ -25,7 +25,7 @@ GO_ON = (
 )
 LEFT = (
     "(This turn continues in the background as agent {id}. Do not continue it here: you will be notified "
-    "when it ends. SendMessage to {id} sends it a message, TaskStop stops it.)"
+    "when it ends. Use SendMessage to send it a message, or TaskStop to stop it.)"
 )
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from clew.core.json_object import Json
+from clew.core.messages.text import format_count
 from clew.system.jsonrpc.peer import Dialect
 from clew.system.jsonrpc.wire import as_list, as_object, as_text, path_of, uri_of
 from clew.version import VERSION
@@ -205,7 +206,7 @@ def format_problems(
         if len(problems) > MOST_OF_FILE:
             lines.append(f"{name}: {len(problems) - MOST_OF_FILE} more")
     if len(lines) > MOST:
-        lines[MOST:] = [f"... and {len(lines) - MOST} more lines"]
+        lines[MOST:] = [f"... and {format_count(len(lines) - MOST, 'more line')}"]
     return lines
 
 

@@ -184,9 +184,8 @@ class LspQuestion:
         if arguments.line is None or (arguments.character is None and not arguments.symbol):
             raise ToolError("Give the line, and the column or a symbol on that line.")
         if arguments.line > len(self._lines):
-            raise ToolError(
-                f"Line {arguments.line} not found: the file has {len(self._lines)} lines."
-            )
+            total = format_count(len(self._lines), "line")
+            raise ToolError(f"Line {arguments.line} not found: the file has {total}.")
         line = self._lines[arguments.line - 1]
         column = arguments.character
         if arguments.symbol:

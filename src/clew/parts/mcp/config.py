@@ -263,7 +263,7 @@ def oauth_of(fields: Json) -> OAuthSettings | str:
     if client_id is not None and not isinstance(client_id, str):
         return "oauth.clientId: expected a string"
     if port is not None and (type(port) is not int or not 0 < port < 65536):
-        return "oauth.callbackPort: expected a port number"
+        return "oauth.callbackPort: expected a port number from 1 to 65535"
     if isinstance(scopes, list):
         scopes = " ".join(str(scope) for scope in scopes)
     if scopes is not None and not isinstance(scopes, str):

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, assert_never
 
 from msgspec import Struct
 
+from clew.core.messages.text import format_count
 from clew.parts.mcp.client import Helpers, ServerHost
 from clew.parts.mcp.config import (
     HttpServer,
@@ -121,11 +122,11 @@ def probe_server(server: McpServer) -> Seen:
     if server.state != "ready":
         return Seen(is_well=False, line=f"- {server.hindrance}")
     counts = (
-        (len(offers.tools), "tools"),
-        (len(offers.prompts), "prompts"),
-        (len(offers.resources), "resources"),
+        (len(offers.tools), "tool"),
+        (len(offers.prompts), "prompt"),
+        (len(offers.resources), "resource"),
     )
-    summary = ", ".join(f"{count} {what}" for count, what in counts if count) or "nothing"
+    summary = ", ".join(format_count(*count) for count in counts if count[0]) or "nothing"
     lines = [f"tool {tool.tool}: {first_line(tool.description)}" for tool in offers.tools]
     lines += [f"prompt /{prompt.name} {prompt.hint}" for prompt in offers.prompts]
     lines += [f"resource @{server.name}:{resource.uri}" for resource in offers.resources]

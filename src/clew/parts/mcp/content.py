@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from clew.core.json_object import Json
 from clew.core.messages.factories import make_text
+from clew.core.messages.text import format_count
 
 # The API's limit for one image.
 MAX_IMAGE_BYTES = 5 << 20
@@ -52,7 +53,9 @@ def reply_of(result: Any) -> ServerReply:
 def blocks_of(content: list[Any]) -> list[Json]:
     blocks = [block_of(part) for part in content[:MAX_BLOCKS]]
     if len(content) > MAX_BLOCKS:
-        blocks.append(make_text(f"[{len(content) - MAX_BLOCKS} more parts were omitted]"))
+        blocks.append(
+            make_text(f"[{format_count(len(content) - MAX_BLOCKS, 'more part')} omitted]")
+        )
     return [block for block in blocks if block.get("text") != ""]
 
 
@@ -121,7 +124,7 @@ def resource(value: Any) -> Json:
     raw = decoded(value.get("blob"))
     if raw is not None and kind_by_bytes(raw) is not None:
         return image(value["blob"], kind)
-    size = "unreadable" if raw is None else f"{len(raw)} bytes"
+    size = "unreadable" if raw is None else format_count(len(raw), "byte")
     return make_text(f"[resource {uri}: {kind or 'binary'}, {size}]")
 
 

@@ -202,9 +202,13 @@ def code_of(answer: LoginCallback, issuer: Issuer) -> str:
     parameters = answer.parameters
     issuer_name = parameters.get("iss", "")
     if issuer_name != issuer.issuer and (issuer_name or issuer.says_issuer):
-        raise LoginError("the response came from another authorization server")
-    if "error" in parameters or not parameters.get("code"):
+        raise LoginError(
+            f"the response does not come from the authorization server {issuer.issuer}"
+        )
+    if "error" in parameters:
         raise LoginError(f"the login was denied: {words.describe_refusal(dict(parameters))}")
+    if not parameters.get("code"):
+        raise LoginError("the response contains no authorization code")
     return parameters["code"]
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from clew.agent.context.facts import Fact
 from clew.agent.tools.base import Input, Tool, ToolContext, ToolError, ToolOutcome, make_failure
 from clew.core.json_object import Json
+from clew.core.messages.text import format_count
 from clew.parts.mcp.catalogue import ResourceOffer
 from clew.parts.mcp.content import ServerReply, as_json, blocks_of
 from clew.parts.mcp.protocol import as_object
@@ -64,7 +65,7 @@ class ListMcpResourcesTool(ResourceTool[ListInput]):
         return ToolOutcome(
             content="\n".join(as_json(resource) for resource in listed),
             tool_use_result=listed,
-            display=f"{len(listed)} resources",
+            display=format_count(len(listed), "resource"),
         )
 
 
@@ -112,7 +113,7 @@ class ReadMcpResourceDir(ResourceTool[ReadResourceInput]):
         return ToolOutcome(
             content="\n".join(as_json(child) for child in children),
             tool_use_result={"resources": children},
-            display=f"{len(children)} resources",
+            display=format_count(len(children), "resource"),
         )
 
 
@@ -150,7 +151,7 @@ class RefreshMcpTools(ResourceTool[ListInput]):
         return ToolOutcome(
             content="\n".join(as_json(row) for row in rows) or "No servers.",
             tool_use_result=rows,
-            display=f"{len(rows)} servers, {changed} changed",
+            display=f"{format_count(len(rows), 'server')}, {changed} changed",
         )
 
 

@@ -69,7 +69,9 @@ class ScheduleRequest(Struct, frozen=True, kw_only=True):
     def rhythm(self) -> str:
         if self.cron is not None:
             return self.expression
-        return f"every {format_span(self.every_s)}" if self.every_s else f"once at {self.at:%H:%M}"
+        if self.every_s:
+            return f"every {format_span(self.every_s)}"
+        return f"once on {self.at:%Y-%m-%d} at {self.at:%H:%M}"
 
 
 class ScheduledItem:
@@ -216,7 +218,9 @@ class Board:
         budget = item.wish.budget_usd
         if budget is not None and self.spent_since(item) >= budget:
             return f"its budget of ${budget:.2f} is spent"
-        return f"it expired at {item.until:%H:%M}" if self._now() > item.until else ""
+        if self._now() <= item.until:
+            return ""
+        return f"it expired on {item.until:%Y-%m-%d} at {item.until:%H:%M}"
 
     async def _words(self, item: ScheduledItem) -> str:
         of = f" of {item.wish.times}" if item.wish.times else ""
@@ -250,11 +254,12 @@ def next_run(item: ScheduledItem) -> Json:
 
 def format_schedule(item: ScheduledItem, spent: float) -> str:
     """Return a one-line description of a schedule for the user."""
-    when = f"next {item.next_at:%H:%M}" if item.next_at else "ending"
+    when = f"next {item.next_at:%Y-%m-%d %H:%M}" if item.next_at else "ending"
     times = f"{item.came} of {item.wish.times}" if item.wish.times else str(item.came)
     budget = f" of ${item.wish.budget_usd:.2f}" if item.wish.budget_usd is not None else ""
     return (
-        f"{item.id}  {item.wish.rhythm()}, {when}, {times} submitted, ends {item.until:%m-%d %H:%M}; "
+        f"{item.id}  {item.wish.rhythm()}, {when}, {times} submitted, "
+        f"ends {item.until:%Y-%m-%d %H:%M}; "
         f"${spent:.4f}{budget} spent since it started: {item.wish.prompt.splitlines()[0][:60]}"
     )
 

@@ -136,5 +136,5 @@ def number(name: str, word: str, least: int, most: int, names: tuple[str, ...]) 
     if word in names:
         return names.index(word) + (least if names is MONTHS else 0)
     if not (word.isascii() and word.isdigit()) or not least <= int(word) <= most:
-        raise ValueError(f'{name}: "{word}" must be between {least} and {most}')
+        raise ValueError(f'{name}: "{word}" must be a number from {least} to {most}')
     return int(word)

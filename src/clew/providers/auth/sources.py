@@ -41,8 +41,8 @@ GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 GOOGLE_TOKENS = "https://oauth2.googleapis.com/token"
 TOKEN_LIFE_S = 3600
 NO_AWS = (
-    "no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE or "
-    "AWS_BEARER_TOKEN_BEDROCK, or run aws sso login"
+    "no AWS credentials: set AWS_PROFILE, AWS_BEARER_TOKEN_BEDROCK, or both AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY; or run aws sso login"
 )
 NO_GOOGLE = (
     "no Google credentials: set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth "
@@ -112,7 +112,7 @@ class CloudSources:
             printed = _json(await self._run_shell(self._export) or b"")
             exported = aws_keys_of(object_of(printed.get("Credentials")) or printed)
             if exported is None:
-                raise CredentialError("awsCredentialExport printed no credentials")
+                raise CredentialError("awsCredentialExport failed or printed no credentials")
             return exported
         if environ.get("AWS_ACCESS_KEY_ID") and environ.get("AWS_SECRET_ACCESS_KEY"):
             return AwsKeys(
@@ -131,7 +131,9 @@ class CloudSources:
             output = await self._run_json(shlex.split(command))
             if (keys := aws_keys_of(output)) is not None:
                 return keys
-            raise CredentialError("credential_process of the AWS profile printed no credentials")
+            raise CredentialError(
+                "credential_process of the AWS profile failed or printed no credentials"
+            )
         if not profile and "AWS_PROFILE" not in environ:
             keys = await self._find_in_container() or await self._find_in_instance()
             if keys is not None:

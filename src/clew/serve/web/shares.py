@@ -133,9 +133,13 @@ class Shares:
         for scope in scopes:
             device.require(scope)
         if type(hours) is not int or not 1 <= hours <= MOST_HOURS:
-            raise RefusedError(400, "invalid_request", f"hours: expected 1 to {MOST_HOURS}")
+            raise RefusedError(
+                400, "invalid_request", f"hours: expected an integer from 1 to {MOST_HOURS}"
+            )
         if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARACTERS:
-            raise RefusedError(400, "invalid_request", "name: expected 1 to 60 characters")
+            raise RefusedError(
+                400, "invalid_request", f"name: expected 1 to {NAME_CHARACTERS} characters"
+            )
         token = secrets.token_urlsafe(32)
         share: Json = {
             "id": uuid.uuid4().hex[:12],

@@ -51,7 +51,7 @@ def variables_of_services(known: frozenset[str]) -> tuple[Variable, ...]:
     variables: dict[str, Variable] = {}
     for row in SERVICES:
         named = [
-            (name, SERVICE_KEY, "secret", f"API key of {row.title}") for name in row.key_variables
+            (name, SERVICE_KEY, "secret", f"API key for {row.title}") for name in row.key_variables
         ]
         named += [(name, "URL of ", "text", f"URL of {row.title}") for name in row.url_variables]
         for value, names in row.fills.items():
@@ -71,7 +71,7 @@ def variables_of_services(known: frozenset[str]) -> tuple[Variable, ...]:
 # The environment variables that clew reads, with `freeze`.
 OWN_VARIABLES: tuple[Variable, ...] = (
     # The model service.
-    variable("api_key", "secret", "CLEW_API_KEY ANTHROPIC_API_KEY", "API key of the Messages API"),
+    variable("api_key", "secret", "CLEW_API_KEY ANTHROPIC_API_KEY", "API key for the Messages API"),
     variable("auth_token", "secret", "CLEW_AUTH_TOKEN ANTHROPIC_AUTH_TOKEN",
         "Bearer token to use instead of an API key"),
     variable("base_url", "text", "CLEW_BASE_URL ANTHROPIC_BASE_URL", "Base URL of the API"),
@@ -93,7 +93,7 @@ OWN_VARIABLES: tuple[Variable, ...] = (
     variable("foundry", "switch", "CLEW_USE_FOUNDRY CLAUDE_CODE_USE_FOUNDRY",
         "Use Claude in Microsoft Foundry", "0"),
     variable("ollama", "text", "OLLAMA_HOST",
-        "host:port of a local Ollama server, tried without an API key"),
+        "Address of the Ollama server (default: 127.0.0.1:11434)"),
     variable("store_token", "secret", "CLEW_STORE_TOKEN",
         "Bearer token for a session store with a URL"),
     variable("remote_url", "text", "CLEW_REMOTE_URL",
@@ -110,14 +110,14 @@ OWN_VARIABLES: tuple[Variable, ...] = (
     variable("effort", "text", "CLEW_EFFORT CLAUDE_CODE_EFFORT_LEVEL",
         "Reasoning effort of the model"),
     variable("max_thinking_tokens", "number", "CLEW_MAX_THINKING_TOKENS MAX_THINKING_TOKENS",
-        "Maximum number of thinking tokens"),
+        "Maximum number of thinking tokens per response; 0: off"),
     variable("max_output_tokens", "number",
         "CLEW_MAX_OUTPUT_TOKENS CLAUDE_CODE_MAX_OUTPUT_TOKENS",
         "Maximum number of output tokens per response"),
     variable("max_answer_bytes", "number", "CLEW_MAX_ANSWER_BYTES",
         "Maximum size of a response stream in bytes, including framing", "268435456"),
     variable("cache_1h", "switch", "CLEW_CACHE_1H ENABLE_PROMPT_CACHING_1H",
-        "Cache prompts for one hour", "0"),
+        "Cache prompts for one hour instead of five minutes", "0"),
     variable("cache_disabled", "switch", "CLEW_DISABLE_CACHE DISABLE_PROMPT_CACHING",
         "Don't cache prompts", "0"),
     variable("auto_compact_disabled", "switch", "CLEW_DISABLE_AUTO_COMPACT DISABLE_AUTO_COMPACT",
@@ -126,9 +126,9 @@ OWN_VARIABLES: tuple[Variable, ...] = (
         "Largest context window to assume for automatic compaction, in tokens"),
     variable("side_requests_disabled", "switch",
         "CLEW_DISABLE_NONESSENTIAL_TRAFFIC CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-        "Omit unnecessary requests, such as those for session titles", "0"),
+        "Don't generate session titles automatically", "0"),
     variable("prompt_suggestions", "switch", "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION",
-        "With --prompt-suggestions, suggest prompts regardless of the settings"),
+        "Override the setting promptSuggestionEnabled"),
     variable("tool_summaries", "switch",
         "CLEW_EMIT_TOOL_USE_SUMMARIES CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES",
         "Send hosts a summary of each group of tool calls", "0"),
@@ -142,11 +142,11 @@ OWN_VARIABLES: tuple[Variable, ...] = (
     variable("events_timeout_ms", "number", "CLEW_EVENTS_TIMEOUT_MS",
         "Time without events other than pings after which an attempt is abandoned", "300000"),
     variable("max_retries", "number", "CLEW_MAX_RETRIES CLAUDE_CODE_MAX_RETRIES",
-        "Maximum number of retries", "9"),
+        "Maximum number of retries of a request; if set, retries after an overload count too", "9"),
     variable("retry_budget_ms", "number", "CLEW_RETRY_BUDGET_MS",
         "Time limit for all attempts at one response", "600000"),
     variable("unattended", "switch", "CLEW_UNATTENDED CLAUDE_CODE_UNATTENDED_RETRY",
-        "Keep retrying without limit while the server is overloaded", "0"),
+        "Keep retrying without limit while the server is overloaded or limits the rate", "0"),
     variable("wait_for_agents_ms", "number",
         "CLEW_WAIT_FOR_AGENTS_MS CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS",
         "How long to wait for background tasks after the input ends; 0: no limit", "600000"),
@@ -158,7 +158,7 @@ OWN_VARIABLES: tuple[Variable, ...] = (
         "Maximum silence during an MCP tool call", "600000"),
     # Tools and the programs they start.
     variable("bash_max_output", "number", "CLEW_BASH_MAX_OUTPUT_LENGTH BASH_MAX_OUTPUT_LENGTH",
-        "Maximum characters of command output sent to the model", "30000"),
+        "Maximum characters of command output sent to the model (at most 150000)", "30000"),
     variable("bash_timeout_ms", "number", "CLEW_BASH_DEFAULT_TIMEOUT_MS BASH_DEFAULT_TIMEOUT_MS",
         "Default time limit for commands", "120000"),
     variable("bash_max_timeout_ms", "number", "CLEW_BASH_MAX_TIMEOUT_MS BASH_MAX_TIMEOUT_MS",
@@ -167,26 +167,29 @@ OWN_VARIABLES: tuple[Variable, ...] = (
         "Send only the names of MCP tools until the model searches for them", "1"),
     variable("keeps_keys_from_programs", "switch",
         "CLEW_SUBPROCESS_ENV_SCRUB CLAUDE_CODE_SUBPROCESS_ENV_SCRUB",
-        "Hide API keys from the programs that tools start", "1"),
+        "Hide clew's own keys and tokens from commands, hooks and servers", "1"),
     variable("hidden_from_programs", "text", "CLEW_SUBPROCESS_ENV_HIDE",
-        "More variables, separated by commas, to hide from the programs that tools start"),
+        "Other variables, separated by commas, to hide from commands, hooks and servers"),
     variable("sandboxed", "switch", "CLEW_SANDBOXED IS_SANDBOX",
-        "Declare that clew runs in a container or on a dedicated machine", "0"),
+        "Allow bypassPermissions mode as root (set only in a container or on a dedicated machine)",
+        "0"),
     variable("dumpable", "switch", "CLEW_DUMPABLE",
         "Allow debuggers of the same user, including commands that clew runs, to attach to clew",
         "0"),
     variable("features", "text", "CLEW_FEATURES",
         "Subsystems to turn on or off, such as `-landlock,threads` (see clew config flags)"),
     # The network.
-    variable("http_proxy", "secret", "http_proxy HTTP_PROXY", "Proxy for HTTP"),
-    variable("https_proxy", "secret", "https_proxy HTTPS_PROXY", "Proxy for HTTPS"),
-    variable("all_proxy", "secret", "all_proxy ALL_PROXY", "Proxy for all other protocols"),
+    variable("http_proxy", "secret", "http_proxy HTTP_PROXY", "Proxy for http:// URLs"),
+    variable("https_proxy", "secret", "https_proxy HTTPS_PROXY", "Proxy for https:// URLs"),
+    variable("all_proxy", "secret", "all_proxy ALL_PROXY",
+        "Proxy to use if http_proxy or https_proxy is not set"),
     variable("no_proxy", "text", "no_proxy NO_PROXY", "Hosts to connect to without a proxy"),
     variable("cert_file", "text", "SSL_CERT_FILE",
-        "CA certificates to use instead of the system's"),
-    variable("cert_folder", "text", "SSL_CERT_DIR", "Directory of CA certificates"),
+        "File of CA certificates to use instead of the system's"),
+    variable("cert_folder", "text", "SSL_CERT_DIR",
+        "Directory of CA certificates to use instead of the system's"),
     variable("extra_certs", "text", "CLEW_CA_FILE NODE_EXTRA_CA_CERTS",
-        "Additional CA certificates"),
+        "File of additional CA certificates"),
     # Programs that start clew.
     variable("ide_port", "number", "CLEW_IDE_PORT CLAUDE_CODE_SSE_PORT",
         "Port of the editor in whose terminal clew runs"),
@@ -201,7 +204,8 @@ OWN_VARIABLES: tuple[Variable, ...] = (
     variable("telemetry_disabled", "switch",
         "CLEW_TELEMETRY_DISABLED DISABLE_TELEMETRY CLAUDE_TELEMETRY_DISABLED",
         "1: send no telemetry, even if it is enabled"),
-    variable("config_dir", "text", "CLEW_CONFIG_DIR CLAUDE_CONFIG_DIR", "Config home", "~/.claude"),
+    variable("config_dir", "text", "CLEW_CONFIG_DIR CLAUDE_CONFIG_DIR",
+        "Config home, the folder for user settings and sessions", "~/.claude"),
 )
 # Variables set by the machine and the terminal, read where they are needed.
 AMBIENT: tuple[Variable, ...] = (

@@ -43,7 +43,7 @@ FLAGS: tuple[FeatureFlag, ...] = (
          default=False, setting="messageThreads",
          own=lambda settings: read_switch(settings, "messageThreads")),
     flag("warming", "Keep the prompt cache warm, within cacheWarmingBudgetUsd"),
-    flag("memory", "Read and write memories", setting="autoMemoryEnabled",
+    flag("memory", "Give the model the project's memories", setting="autoMemoryEnabled",
          own=lambda settings: read_switch(settings, "autoMemoryEnabled")),
     flag("lsp", "Start language servers"),
     flag("mcp", "Start MCP servers"),

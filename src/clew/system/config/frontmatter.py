@@ -115,7 +115,11 @@ def read(text: str) -> Frontmatter:
     end = END.search(text, mark.end(), mark.end() + MAX_HEAD_CHARACTERS)
     if end is None:
         is_long = len(text) > mark.end() + MAX_HEAD_CHARACTERS
-        what = "the front matter is too long" if is_long else NOT_CLOSED
+        what = (
+            f"the front matter is longer than {MAX_HEAD_CHARACTERS:,} characters"
+            if is_long
+            else NOT_CLOSED
+        )
         return Frontmatter(values={}, body=text, faults=(FrontmatterFault(line=1, what=what),))
     values, faults = _members(text[mark.end() : end.start()].split("\n")[:-1])
     faults.sort(key=lambda fault: fault.line)

@@ -83,11 +83,11 @@ def scan(text: str) -> Positions:
             done = stack.pop()
             close(done.path, done.key_start, done.start, end)
         elif token == ",":
-            assert top is not None, "the text is valid JSON"
+            assert top is not None, "the text is not valid JSON"
             top.count += 1
             top.awaits_value = False
         elif token == ":":
-            assert top is not None, "the text is valid JSON"
+            assert top is not None, "the text is not valid JSON"
             top.awaits_value = True
         elif top is not None and not top.is_array and not top.awaits_value:
             top.key, top.key_at = key_of(token), start
@@ -111,7 +111,7 @@ def place(top: OpenContainer | None, start: int) -> tuple[Path, int]:
         return (), start
     if top.is_array:
         return (*top.path, top.count), start
-    assert top.key is not None, "the text is valid JSON"
+    assert top.key is not None, "the text is not valid JSON"
     return (*top.path, top.key), top.key_at
 
 

@@ -149,7 +149,7 @@ HANDED = "--managed-settings"
 PARENT = "parentSettingsBehavior"
 NOT_BESIDE = (
     "ignored because this machine has managed settings; to apply both, set "
-    "parentSettingsBehavior to merge in the managed settings"
+    '"parentSettingsBehavior": "merge" in the managed settings'
 )
 ONLY_RESTRICTS = "ignored because the program that starts clew can only add restrictions"
 

@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
+from clew.core.messages.text import format_count
+
 MAX_LINES_BYTES = 16_384
 
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,20})(?:;[^\n]*)?[ \t]*")
@@ -63,7 +65,8 @@ class Sized:
 
     def close(self) -> None:
         if not self.ended:
-            self.fault = f"{self._left} bytes of the body are missing"
+            missing = format_count(self._left, "byte of the body is", "bytes of the body are")
+            self.fault = f"{missing} missing"
 
 
 class UntilClosed:

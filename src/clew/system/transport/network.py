@@ -59,7 +59,9 @@ def split_url(text: str, *, default_scheme: str | None = None) -> Url:
     credentials, _, place = authority.rpartition("@")
     host, port = _split_port(place)
     if not host or "\\" in host or any(c <= " " or c == "\x7f" for c in host + target):
-        raise BadUrlError(f"{scheme}://... has no valid host")
+        raise BadUrlError(
+            f"{scheme}://... must have a valid host, and must not contain spaces or control characters"
+        )
     scheme = scheme.lower()
     return Url(
         scheme=scheme,
