@@ -446,7 +446,8 @@ class Telemetry(Part):
             )
             self._helper_headers = read_headers(out)
             if not self._helper_headers:
-                self._failure = "otelHeadersHelper failed or did not print a JSON object of strings"
+                what = "failed" if out is None else "did not print a JSON object of strings"
+                self._failure = f"otelHeadersHelper {what}"
         return self._helper_headers
 
 

@@ -65,8 +65,9 @@ async def fit_picture(session: ToolSession, data: bytes) -> Picture:
     if media_type and min(size) and max(size) <= PICTURE_MAX_PX and len(data) <= PICTURE_MAX_BYTES:
         return Picture(data=data, media_type=media_type, size=size, original_size=size)
     if find_spec("PIL") is None:
+        what = "is too large" if media_type and min(size) else "has an unsupported format"
         raise ToolError(
-            f"the image is too large or in a format that requires Pillow; {describe_extra('docs')}"
+            f"the image {what}, and converting it requires Pillow; {describe_extra('docs')}"
         )
     job = {"kind": "picture", "max_px": PICTURE_MAX_PX, "max_bytes": PICTURE_MAX_BYTES}
     info, picture = await run_media_program(session, job, data, "PIL")

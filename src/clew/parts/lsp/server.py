@@ -187,7 +187,8 @@ class LanguageServer:
         data = read_content(Path(path), MAX_FILE_BYTES + 1, through_links=False)
         file_text = decode(data) if len(data) <= MAX_FILE_BYTES else None
         if file_text is None:
-            raise CannotServeError(f"{path} is too large or not text.")
+            what = "too large" if len(data) > MAX_FILE_BYTES else "not a text file"
+            raise CannotServeError(f"{path} is {what}.")
         before = self._documents.get(path)
         if before is None:
             self._opened(path, file_text.text)

@@ -167,5 +167,6 @@ class Proof:
         except ValueError:
             reply = None
         if not isinstance(reply, dict) or not all(isinstance(v, str) for v in reply.values()):
-            raise CannotReachError("headersHelper failed or did not print a JSON object of strings")
+            what = "failed" if printed is None else "did not print a JSON object of strings"
+            raise CannotReachError(f"headersHelper {what}; run its command in a shell to see why")
         return reply

@@ -64,7 +64,7 @@ def walked(schema: Any) -> str:
         node, depth = waiting.pop()
         seen += 1
         if depth > MAX_DEPTH or seen > MAX_NODES:
-            return "too large or nested too deeply"
+            return "nested too deeply" if depth > MAX_DEPTH else "too large"
         if isinstance(node, bool):
             continue
         problem = keywords(node)
