@@ -84,7 +84,7 @@ def test_an_event_keeps_its_lines_as_they_came() -> None:
 def test_what_was_unfinished_is_shown_by_its_beginning_only() -> None:
     (fault,) = decode(b"data: " + b"x" * 10_000)
     assert isinstance(fault, StreamFault)
-    assert "10006 bytes" in fault.message
+    assert "10,006 bytes" in fault.message
     assert len(fault.excerpt) == 200
 
 
