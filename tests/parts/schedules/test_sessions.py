@@ -50,7 +50,7 @@ def test_the_model_wakes_itself_and_lists_and_deletes(tmp_path: Path) -> None:
         assert woken["origin"] == {"kind": "task-notification"}
         assert host.end() == 0
         last = told(server.requests[-1].body)
-    assert "[Schedule s1, once at " in last
+    assert "[Schedule s1, once on " in last
     assert "Look again" in last
     assert "expected five fields" in last
     assert "0 * * * *, next " in last
