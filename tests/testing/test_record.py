@@ -129,7 +129,7 @@ def test_a_recorded_run_plays_back_byte_for_byte(tmp_path: Path, match: Any, chu
     assert to.stat().st_mode & 0o777 == 0o600
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
     answers = json.loads(text)["answers"]
-    assert answers[1]["note"] == "m, 1 messages; user text: 'question 1'"
+    assert answers[1]["note"] == "m, 1 message; user text: 'question 1'"
     assert ("chunk_bytes" in answers[1].get("send", {})) == chunks
     assert ("when" in answers[1]) == (match == "body")
 
