@@ -177,6 +177,32 @@ def test_notices_at_the_beginning_are_part_of_the_user_message_that_follows() ->
     assert request(*begun, target=able) == [f"u: {reminded} a summary y"]
 
 
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        # Nothing was sent yet: a prompt in several entries, as other programs write it.
+        ((), ["u: hi more", "s: be brief"]),
+        # The service may have seen the message, which stays as it was.
+        (
+            (user("[Request interrupted by user]"),),
+            [
+                "u: hi", "s: be brief", "a: No response requested.",
+                "u: [Request interrupted by user] more",
+            ],
+        ),
+        (
+            ({"type": "system", "subtype": "api_error", "uuid": "e"},),
+            ["u: hi", "s: be brief", "a: No response requested.", "u: more"],
+        ),
+    ],
+)  # fmt: skip
+def test_text_behind_a_system_message_joins_the_prompt_unless_that_was_sent(
+    between: tuple[dict[str, Any], ...], expected: list[str]
+) -> None:
+    begun = [user("hi"), attachment("be brief", role="system"), *between]
+    assert request(*begun, user("more"), target=Target(system_messages=True)) == expected
+
+
 @requirement("R096")
 def test_old_attachments_without_frozen_words_are_told_again() -> None:
     def one(**payload: Any) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from clew.core.messages.text import NO_RESPONSE_REQUESTED, escape_output, with_nonce
+from clew.core.messages.text import INTERRUPTED, NO_RESPONSE_REQUESTED, escape_output, with_nonce
 from clew.core.normalize import select, shapes
 from clew.core.normalize.block_rules import RequestViolation, kind_of
 from clew.core.normalize.clean import Block, Cleaner, as_text, make_text_block
@@ -188,6 +188,9 @@ class _Fold:
         self.refused_kinds: frozenset[str] = frozenset()
         # The cleared tool results by call ID, with the text that replaces each.
         self.references: dict[str, str] = {}
+        # Whether a request with the open exchange failed or was interrupted: the service may have
+        # seen it.
+        self._may_be_sent = False
         # The entries of the latest response, in a list that its exchange keeps.
         self._response: list[Entry] = []
         # Whether the latest response has begun, but none of its blocks was taken yet. Some services
@@ -209,6 +212,7 @@ class _Fold:
         if self.references and type(content) is list:
             content = [self._referred(block) for block in content]
         blocks = [self._own(block, entry) for block in self.cleaner.user(content, uuid)]
+        self._may_be_sent |= any(block.get("text") == INTERRUPTED for block in blocks)
         if any(block["type"] != "tool_result" for block in blocks):
             self._settle(uuid)
         into = self._open
@@ -231,8 +235,8 @@ class _Fold:
     def _settle(self, uuid: str | None) -> None:
         """Fix the order of the blocks so far, because more text follows them.
 
-        An earlier request may have been sent with these blocks and failed, so they stay where they
-        were. Only a response may follow a system message.
+        If an earlier request may have been sent with these blocks, they stay where they were. Only
+        a response may follow a system message.
         """
         into = self._open
         if not into.has_words or not into.is_answered:
@@ -240,6 +244,8 @@ class _Fold:
         # Notices alone, as after a compaction, are part of the user message that follows.
         is_user_message = bool(into.results or into.before or into.context or into.talk)
         if into.notices and is_user_message and self._target.system_messages:
+            if not self._may_be_sent:
+                return
             self.cleaner.note("turn_missing", NO_RESPONSE_REQUESTED, uuid)
             self._next(
                 PairedExchange([(make_text_block(NO_RESPONSE_REQUESTED), uuid)], None, self._nonce)
@@ -251,7 +257,7 @@ class _Fold:
         self._close()
         self._open = exchange
         self._media_before = len(self.cleaner.media)
-        self._is_stripped = False
+        self._is_stripped = self._may_be_sent = False
 
     def _note(self, entry: Entry) -> None:
         """Add the output of a local command; the model sees no other system entries.
@@ -259,6 +265,7 @@ class _Fold:
         If the entry of a failed request lists media to omit, omit them from later requests.
         """
         if entry.get("subtype") == "api_error":
+            self._may_be_sent = True
             self._refuse_media(read_refused_media(entry), _uuid(entry))
         if entry.get("subtype") == "local_command" and entry.get("isDisplayOnly") is not True:
             content = self.cleaner.user(entry.get("content"), _uuid(entry))
@@ -343,6 +350,7 @@ class _Fold:
 
     def _failure(self, entry: Entry) -> None:
         """Remember content that the service rejected, so that it is not sent again."""
+        self._may_be_sent = True
         self.refused_kinds |= find_refused_kinds(entry)
         self._refuse_media(find_refused_media(entry), _uuid(entry))
 
