@@ -17,6 +17,7 @@ import pytest
 
 from clew.core.json_object import Json
 from clew.core.messages import factories
+from clew.core.normalize.dialects import MAX_DOCUMENTS
 from clew.core.normalize.for_api import for_api
 from clew.core.normalize.origin import with_origins
 from clew.core.normalize.target import Target
@@ -105,6 +106,7 @@ class Talk:
         self.entries: list[Json] = []
         self.words: list[str] = []
         self.media: list[str] = []
+        self.documents = 0
         self.answers: list[tuple[str, list[Json], int]] = []
         self.count = 0
         self.taken: set[str] = set()
@@ -136,6 +138,7 @@ class Talk:
     def _document(self) -> Json:
         data = base64.b64encode(b"%PDF-1.7 " + self.uuid().encode()).decode()
         self.media.append(data)
+        self.documents += 1
         source = {"type": "base64", "media_type": "application/pdf", "data": data}
         return {"type": "document", "source": source, "title": "a.pdf"}
 
@@ -143,7 +146,8 @@ class Talk:
         blocks = [self._says() for _ in range(self.random.randrange(1, 3))]
         if self.random.random() < 0.2:
             blocks.append(self._picture())
-        if self.random.random() < 0.1:
+        # Converse takes five documents; of more, the first are left out of requests.
+        if self.random.random() < 0.1 and self.documents < MAX_DOCUMENTS:
             blocks.append(self._document())
         return blocks
 

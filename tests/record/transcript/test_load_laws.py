@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clew.record.exchange.export import from_the_beginning
@@ -145,6 +145,10 @@ def test_from_the_beginning_has_all_that_is_live_and_each_entry_once(
 @pytest.mark.laws
 @requirement("R197")
 @given(in_place)
+# A rewind in front of an attachment.
+@example(
+    [said("a1", None, of="m1"), entry("attachment", "a2", "a1", attachment={}), marked("a1", True)]
+)
 def test_what_is_said_next_stands_after_everything_that_was_live(
     written: list[dict[str, Any] | bytes],
 ) -> None:

@@ -136,13 +136,15 @@ class _Answers:
 
         With children, the attachment belongs to the response if one of them does, otherwise to
         another branch. Without children, it belongs to the response if it was written before the
-        response ended.
+        response ended, or before the next response. A prompt may follow a rewind, so that what was
+        written before it may belong to another branch.
         """
         if children:
             return any(i in self._pulled for i in children)
-        end = min(self._extent(self._pulled[attachment]).end, len(self._path) - 1)
+        end = self._extent(self._pulled[attachment]).end
+        is_continued = end < len(self._path) and self._is_assistant(self._path[end])
         nodes = self._links.nodes
-        return nodes[attachment].at < nodes[self._path[end]].at
+        return nodes[attachment].at < nodes[self._path[end if is_continued else end - 1]].at
 
     def _is_in_response(self, i: int) -> bool:
         """Return whether an entry is on the path, within a response and its results."""
