@@ -462,6 +462,29 @@ def test_an_agents_own_list_of_tools_and_rules_holds_it(tmp_path: Path) -> None:
     assert (tmp_path / "work" / "new.txt").read_text("utf-8") == "x"
 
 
+def test_an_agent_without_a_tool_has_none_that_does_the_same(tmp_path: Path) -> None:
+    agents = {"reader": {"description": "d", "prompt": "p", "disallowedTools": ["Bash", "Edit"]}}
+    edit = {"file_path": "a.txt", "edits": [{"old_string": "one", "new_string": "two"}]}
+    asked = {
+        "go": [uses(agent("try", subagent_type="reader")), {"text": "done"}],
+        "try": [
+            uses({"tool": "Read", "input": {"file_path": "a.txt"}}),
+            uses(
+                {"tool": "Monitor", "input": {"command": "mkdir made", "description": "d"}},
+                {"tool": "MultiEdit", "input": edit},
+            ),
+            {"text": "tried"},
+        ],
+    }
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("one\n", "utf-8")
+    given = ("--agents", json.dumps(agents), "--allowedTools", "Bash", "Edit")
+    frames_of(tmp_path, by_prompt(asked), *given)
+    assert not (work / "made").exists()
+    assert (work / "a.txt").read_text("utf-8") == "one\n"
+
+
 @requirement("R090", "R091")
 def test_a_call_that_nobody_can_approve_is_denied_to_an_agent_in_words_of_its_own(
     tmp_path: Path,

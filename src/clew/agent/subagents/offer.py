@@ -17,6 +17,8 @@ NEVER = frozenset({
     "AskUserQuestion", "Brief", "Config", "EnterPlanMode", "ExitPlanMode", "StructuredOutput",
 })  # fmt: skip
 SAME = {"Task": "Agent"}
+# An agent without the second tool doesn't get the first either, which does the same.
+DOES_THE_SAME = {"Monitor": "Bash", "MultiEdit": "Edit"}
 # From the most restrictive to the least.
 WIDTH = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 
@@ -33,7 +35,10 @@ def select_tools(spec: AgentSpec, names: Iterable[str], *, may_delegate: bool) -
 def has(spec: AgentSpec, name: str) -> bool:
     """Return whether an agent's definition grants it a tool."""
     is_listed = spec.tools is None or is_named(name, spec.tools)
-    return is_listed and not is_named(name, spec.disallowed, is_whole_tool=True)
+    return is_listed and not any(
+        is_named(one, spec.disallowed, is_whole_tool=True)
+        for one in (name, DOES_THE_SAME.get(name, name))
+    )
 
 
 def is_named(name: str, patterns: Iterable[str], *, is_whole_tool: bool = False) -> bool:
