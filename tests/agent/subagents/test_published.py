@@ -111,7 +111,7 @@ def test_one_in_the_background_brings_its_server_and_its_hooks(
 ) -> None:
     recall = {"tool": "mcp__books__recall", "input": {}}
     said, bodies = worked(home, "keeper", "You keep the books.", uses(recall))
-    assert said == "heard of its end\n"
+    assert said.endswith("\nheard of its end\n")
     assert "mcp__books__recall" in tools(bodies[0])
     assert results(bodies[-1]) == ["the combination is 1234"]
     assert (home / "work" / "asked.txt").read_text("utf-8") == "asked\n"
