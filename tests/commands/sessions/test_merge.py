@@ -59,6 +59,33 @@ def test_two_continuations_become_one_session(place: Place, tmp_path: Path) -> N
         assert "Both continuations changed" in json.dumps(server.requests[0].body)
 
 
+def test_a_model_summarizes_the_branch_for_the_next_request(place: Place, tmp_path: Path) -> None:
+    place.write([*talk(2), *continue_with("x")])
+    place.write([*talk(2), *continue_with("y", "/w/two")], name=OTHER)
+    words = ("sessions", "merge", SESSION, OTHER, "--summarize")
+    home = {"CLEW_CONFIG_DIR": str(place.home)}
+    with serving({"scenario": 1, "answers": [{"text": "Two was edited."}]}, strict=True) as server:
+        done = clew(tmp_path, server.url, *words, environ=home)
+        assert done.returncode == 0, done.stderr
+        asked = json.dumps(server.requests[0].body)
+    assert "proposed summary of the branch" in done.stdout
+    assert "prompt of y" in asked
+    assert "/w/two" in asked
+    assert "prompt of x" not in asked
+    merged = done.stdout.partition(":")[0]
+    note = load(place.sessions / f"{merged}.jsonl").messages[-1]["message"]["content"]
+    assert "summarized it as follows:\nTwo was edited." in note
+    assert "end of y" not in note
+    before = sorted(place.sessions.glob("*.jsonl"))
+    refusal = {"status": 400, "error": {"type": "invalid_request_error", "message": "no"}}
+    with serving({"scenario": 1, "answers": [refusal]}) as server:
+        done = clew(tmp_path, server.url, *words, environ=home)
+    assert done.returncode == 2
+    assert "no summary: " in done.stderr
+    assert "nothing was merged" in done.stderr
+    assert sorted(place.sessions.glob("*.jsonl")) == before
+
+
 def test_what_can_not_be_merged_is_refused_and_changes_nothing(place: Place) -> None:
     place.write([*talk(2), *continue_with("x")])
     place.write(talk(2), name=OTHER)

@@ -2,7 +2,8 @@
 
 The continuations themselves are not changed. The first becomes the live conversation. Messages that
 exist only in the second form a branch from the last common message. A note after the live
-conversation tells the model about the branch, and lists the files that both changed.
+conversation tells the model about the branch, and lists the files that both changed. It contains a
+summary of the branch if the caller has one written, or else the branch's last response.
 """
 
 import uuid as uuids
@@ -41,6 +42,7 @@ class MergedSession(Struct, frozen=True, kw_only=True):
     only_second: int
     changed: tuple[str, ...]
     conflicts: tuple[str, ...]
+    summary: str = ""
 
 
 def origin_of(message: Json) -> str:
@@ -49,10 +51,17 @@ def origin_of(message: Json) -> str:
     return origin if isinstance(origin, str) else str(message["uuid"])
 
 
-def merge(first: Path, second: Path, *, title: str, now: Callable[[], str]) -> MergedSession:
+def merge(
+    first: Path,
+    second: Path,
+    *,
+    title: str,
+    now: Callable[[], str],
+    summarize: Callable[[list[Json]], str],
+) -> MergedSession:
     """Write a session with both continuations.
 
-    Raise `SessionError` if they have no messages in common, or the first has all of the second's.
+    `summarize` returns a summary of the messages that only the second has, or an empty text. Raise `SessionError` if they have no messages in common, or the first has all of the second's.
     """
     sides = [
         [m for m in read_branch(path).messages if m.get("type") in SAID] for path in (first, second)
@@ -67,6 +76,7 @@ def merge(first: Path, second: Path, *, title: str, now: Callable[[], str]) -> M
         raise SessionError(f"session {first.stem} already has all messages of {second.stem}")
     changed, mine = find_changed_files(others), find_changed_files(own)
     conflicts = tuple(path for path in changed if path in mine)
+    summary = summarize(others)
     merged = fork(first, None, title=title, at=now())
     leaf = load(merged.path).leaf_uuid
     _append(merged.path, now, lambda recorder: recorder.rewind(shared[-1]["uuid"]))
@@ -76,7 +86,7 @@ def merge(first: Path, second: Path, *, title: str, now: Callable[[], str]) -> M
         _append(merged.path, now, lambda recorder: recorder.rewind(leaf))
         raise
     note = factories.warning(
-        _tell(second.stem, others, changed, conflicts), uuid=str(uuids.uuid4()), at=now()
+        _tell(second.stem, others, changed, conflicts, summary), uuid=str(uuids.uuid4()), at=now()
     )
 
     def finish(recorder: Recorder) -> None:
@@ -91,6 +101,7 @@ def merge(first: Path, second: Path, *, title: str, now: Callable[[], str]) -> M
         only_second=len(others),
         changed=tuple(changed),
         conflicts=conflicts,
+        summary=summary,
     )
 
 
@@ -126,7 +137,11 @@ def find_changed_files(messages: Iterable[Json]) -> list[str]:
 
 
 def _tell(
-    session_id: str, others: list[Json], changed: list[str], conflicts: tuple[str, ...]
+    session_id: str,
+    others: list[Json],
+    changed: list[str],
+    conflicts: tuple[str, ...],
+    summary: str,
 ) -> str:
     texts = [
         block["text"]
@@ -146,6 +161,8 @@ def _tell(
             "Both continuations changed these files. Read them again before you edit them: "
             + ", ".join(conflicts)
         )
-    if texts:
+    if summary:
+        words.append(f"A model summarized it as follows:\n{summary}")
+    elif texts:
         words.append(f"Its last response was:\n{texts[-1][:QUOTED]}")
     return "\n\n".join(words)
