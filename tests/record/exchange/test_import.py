@@ -338,6 +338,21 @@ def test_a_transcript_comes_in_byte_for_byte_with_its_subagents(
     assert "already exists" in other.json("import", str(path), code=2)["refused"][0]["reason"]
 
 
+def test_a_subagents_own_file_is_another_session_than_the_one_it_belongs_to(
+    place: Place, tmp_path: Path
+) -> None:
+    path = place.write(talk(1))
+    side = user("s1", None, "dig", isSidechain=True, agentId="a7", sessionId=SESSION)
+    agent = place.cwd / "agent-a7.jsonl"
+    agent.write_bytes(encoded([side]))
+    (tmp_path / "b").mkdir()
+    other = Place(tmp_path / "b")
+    (brought,) = other.json("import", str(agent))["imported"]
+    assert brought["sessionId"] != SESSION
+    assert other.json("import", str(path))["imported"][0]["sessionId"] == SESSION
+    assert "already exists" in other.json("import", str(agent), code=2)["refused"][0]["reason"]
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

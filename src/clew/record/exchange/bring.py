@@ -490,6 +490,10 @@ def _copy(
     entries, _ = read_lines(data)
     ids = [s for line in entries if type(s := line.get("sessionId")) is str]
     wanted = source.stem if light.is_uuid(source.stem) else next(iter(ids), "")
+    agents = {text_of(line.get("agentId")) for line in entries if line.get("isSidechain") is True}
+    if len(agents) == 1 and all(line.get("isSidechain") is True for line in entries):
+        # The lines have the ID of the session that the subagent belongs to.
+        wanted = f"{wanted} {agents.pop()}"
     seed = data[:4096].decode("utf-8", "replace")
     session_id = _session_id(wanted, seed, has_new_id=has_new_id)
     replaced = _find_known(home, session_id, mirror=mirror, digest="")
