@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,24 @@ def test_a_session_that_ends_with_a_rollback_ends_there(
     said = json.dumps(texts(Path(brought["path"])))
     assert all(words in said for words in kept)
     assert ("two" in said) == ("two" in kept)
+
+
+def test_encrypted_reasoning_and_a_title_leave_a_sound_session_of_its_own_time(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path)
+    sealed = {"type": "reasoning", "summary": [], "encrypted_content": "x"}
+    lines = [
+        *rollout(say("one")),
+        {"timestamp": AT, "type": "response_item", "payload": sealed},
+        *rollout(say("A.", "assistant"),
+                 {"type": "thread_name_updated", "thread_name": "Named"})[1:],
+    ]  # fmt: skip
+    path = write_lines(place.cwd / "rollout-1.jsonl", lines)
+    (brought,) = place.json("import", str(path))["imported"]
+    assert brought["title"] == "Named"
+    assert "warning" not in place.clew("check", brought["sessionId"])
+    assert Path(brought["path"]).stat().st_mtime == datetime.fromisoformat(AT).timestamp()
 
 
 def test_events_of_codex_are_named_as_what_they_are() -> None:

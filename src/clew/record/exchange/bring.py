@@ -77,7 +77,8 @@ PAGE = (
 class ImportedSession(Struct, frozen=True, kw_only=True):
     """An imported session: its path, its format, and the tally of the source's items.
 
-    `restored` is the number of messages that were restored from the record of an export.
+    `ended_at` is the time of the last message, and `restored` the number of messages that were
+    restored from the record of an export.
     """
 
     session_id: str
@@ -87,6 +88,7 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
     messages: int
     agents: int
     tally: ItemTally
+    ended_at: str
     restored: int = 0
 
     @property
@@ -205,16 +207,16 @@ class KnownSessionError(SessionError):
         self.path = path
 
 
-def _date(path: Path) -> None:
-    """Set the time of an imported session's file to that of its last message.
+def _date(path: Path, messages: list[Json]) -> str:
+    """Set the time of an imported session's file to that of its last message, and return it.
 
     Otherwise, every list would show the session as the newest, and `--continue` would continue it.
     """
-    ends = light.read_ends(path)
-    at = None if ends is None else light.find_string_field(ends.tail, "timestamp", last=True)
+    at = text_of(messages[-1].get("timestamp"))
     with contextlib.suppress(ValueError, OverflowError):
-        moment_s = datetime.fromisoformat(at or "").timestamp()
+        moment_s = datetime.fromisoformat(at).timestamp()
         os.utime(path, (moment_s, moment_s))
+    return at
 
 
 def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> ImportedSession | None:
@@ -242,7 +244,7 @@ def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> Importe
     _record(recorder, new, converted.parents, converted.tally, end=converted.end)
     for trouble in log.close().troubles:
         raise OSError(str(trouble))
-    _date(path)
+    ended_at = _date(path, new)
     outline = light.read_outline(path)
     return ImportedSession(
         session_id=path.stem,
@@ -252,6 +254,7 @@ def _extend(path: Path, converted: Converted, now: Callable[[], str]) -> Importe
         messages=len(new),
         agents=0,
         tally=converted.tally,
+        ended_at=ended_at,
     )
 
 
@@ -562,7 +565,7 @@ def _settle(
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)
     if is_folder(staged.folder):
         staged.folder.rename(target.folder)
-    _date(staged.transcript)
+    ended_at = _date(staged.transcript, loaded.messages)
     staged.transcript.rename(target.transcript)
     files.sync_folder(folder)
     outline = light.read_outline(target.transcript)
@@ -574,5 +577,6 @@ def _settle(
         messages=len(loaded.messages),
         agents=agents,
         tally=converted.tally,
+        ended_at=ended_at,
         restored=restored,
     )

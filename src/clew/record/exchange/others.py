@@ -24,7 +24,7 @@ from clew.permissions.session_rules import load_current_rules
 from clew.record.exchange.agents_here import list_sources
 from clew.record.exchange.bring import ImportedSession, bring, bring_all
 from clew.record.exchange.formats.conversion import read_seconds
-from clew.record.transcript import choose, light
+from clew.record.transcript import choose
 from clew.record.transcript.paths import find_session, get_others_dir
 from clew.system.clock import get_timestamp
 from clew.system.config.environment import freeze
@@ -134,7 +134,7 @@ class OtherSessions:
         except (SessionError, OSError) as error:
             return SourceNews(agent=agent, path=str(path), refused=(describe_error(error),))
         for session in copied:
-            _date(session.path, path)
+            _date(session, path)
         copied_ids = [session.path.stem for session in copied]
         copied_ids += [session.known.stem for session in refused if session.known]
         fields["sessions"] = list(dict.fromkeys([*before, *copied_ids]))
@@ -182,12 +182,10 @@ def _stamp(path: Path) -> list[int]:
     return stamp
 
 
-def _date(path: Path, source: Path) -> None:
+def _date(session: ImportedSession, source: Path) -> None:
     """Set a copy's time to that of its last message, or else of its source.
 
     Lists sort by this time.
     """
-    ends = light.read_ends(path)
-    at = light.find_string_field(ends.tail, "timestamp", last=True) if ends else None
-    moment_s = read_seconds(at) or source.stat().st_mtime
-    os.utime(path, (moment_s, moment_s))
+    moment_s = read_seconds(session.ended_at) or source.stat().st_mtime
+    os.utime(session.path, (moment_s, moment_s))

@@ -308,7 +308,10 @@ def _answers(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[LinkN
         if first[str(answer)][1] != body.get("usage"):
             differing.add(str(answer))
         for block in body.get("content") or [] if isinstance(body.get("content"), list) else []:
-            kinds.setdefault(str(answer), []).append(_kind(block))
+            kind = _kind(block)
+            # Its record of origin has the encrypted reasoning of another service.
+            is_sealed = kind == "hollow" and "origin" in message
+            kinds.setdefault(str(answer), []).append("sealed" if is_sealed else kind)
     for answer, (i, _) in first.items():
         if answer in differing:
             yield _note(chain, i, "usage-differs")
