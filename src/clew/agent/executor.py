@@ -147,6 +147,8 @@ class ToolExecutor:
         call.deferral = deferral
         before = [c for c in self._calls if not (c.is_safe and call.is_safe)]
         self._calls.append(call)
+        if any(earlier.ahead for earlier in before):
+            await self._keep_calls()  # A question is open.
         self._group.create_task(self._follow(call, before))
 
     async def refuse(self, block: Json, source_uuid: str, words: str) -> None:
@@ -294,14 +296,14 @@ class ToolExecutor:
 
         After a rejection that ends the turn, no further questions are asked.
         """
+        if not self.is_stopped:
+            await self._keep_calls()
         waits = self._asking.locked()
         async with self._asking:
             # The answer to the previous question may cover this call too.
             now = decision
             if waits:
                 now, is_confined = await self._decision(call.bound, outcome)
-            if isinstance(now, Ask) and not self.is_stopped:
-                await self._keep_question(call)
             verdict = await self._verdict(call, now)
             self._note_stop(verdict)
         match verdict:
@@ -426,15 +428,21 @@ class ToolExecutor:
             notification_type="permission_prompt",
         )
 
-    async def _keep_question(self, call: PendingCall) -> None:
-        """Write ahead that the call was deferred, in case the process ends before the answer."""
-        if not self._deps.approval.keeps_questions or call.deferral is not None:
+    async def _keep_calls(self) -> None:
+        """Write ahead that calls were deferred, in case the process ends while a question is open.
+
+        This applies to all calls that have not begun, because they wait for the question, too.
+        """
+        if not self._deps.approval.keeps_questions:
             return
-        entry = self._make_result(
-            call, DEFERRED, toolDenialKind=DEFERRED_KIND, toolDenialBeforeRun=True
-        )
-        self._deps.story.recorder.tool_finished(call.block["id"], entry)
-        call.ahead = entry["uuid"]
+        for call in self._calls:
+            if call.is_running or call.is_answered or call.deferral or call.ahead:
+                continue
+            entry = self._make_result(
+                call, DEFERRED, toolDenialKind=DEFERRED_KIND, toolDenialBeforeRun=True
+            )
+            self._deps.story.recorder.tool_finished(call.block["id"], entry)
+            call.ahead = entry["uuid"]
         await ensure_saved(self._deps, self._emit)
 
     def _withdraw_deferral(self, call: PendingCall) -> bool:

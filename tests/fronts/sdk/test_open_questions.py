@@ -19,19 +19,31 @@ asyncio.run(ask_and_wait(Path(sys.argv[1]), sys.argv[2] or None))
 """
 
 
-async def touch(request: clew.ModelRequest) -> AsyncIterator[str | dict[str, Any]]:
-    """Call a command, and then repeat the results."""
-    results = [b for m in request.messages for b in m["content"] if b["type"] == "tool_result"]
-    if results:
-        yield "; ".join(str(result["content"]) for result in results)
-    else:
-        for name in ("one", "two"):
+class Touching:
+    """Calls three commands, and repeats the results. `may_end` holds the last call back."""
+
+    def __init__(self) -> None:
+        self.may_end = asyncio.Event()
+
+    async def __call__(self, request: clew.ModelRequest) -> AsyncIterator[str | dict[str, Any]]:
+        results = [b for m in request.messages for b in m["content"] if b["type"] == "tool_result"]
+        if results:
+            yield "; ".join(str(result["content"]) for result in results)
+            return
+        for name in ("one", "two", "three"):
+            if name == "three":
+                await self.may_end.wait()
             command = {"command": f"echo {name} >> {name}"}
             yield {"type": "tool_use", "name": "Bash", "input": command}
 
 
-def make_options(folder: Path, permission: Any, resume: str | None = None) -> clew.ClewOptions:
-    return options(folder, provider=touch, model="own", can_use_tool=permission, resume=resume)
+def make_options(
+    folder: Path, permission: Any, resume: str | None = None, model: Touching | None = None
+) -> clew.ClewOptions:
+    if model is None:
+        model = Touching()
+        model.may_end.set()
+    return options(folder, provider=model, model="own", can_use_tool=permission, resume=resume)
 
 
 async def finish(given: clew.ClewOptions, prompt: str) -> clew.Result:
@@ -39,17 +51,26 @@ async def finish(given: clew.ClewOptions, prompt: str) -> clew.Result:
         return await turn.finish()
 
 
+def find_session(folder: Path) -> clew.Session:
+    (session,) = clew.sessions(folder / "work", home=folder / "home")
+    return session
+
+
 async def ask_and_wait(folder: Path, resume: str | None) -> None:
-    """Approve the first call, and wait for ever at the second one."""
+    """Approve the first call, and wait for ever at the second one, once the third has arrived."""
+    model = Touching()
 
     async def permit(call: clew.Call) -> clew.Permit:
         if "two" in call.input["command"]:
+            model.may_end.set()
+            while len(find_session(folder).deferred_calls()) < 2:  # noqa: ASYNC110 (of a file)
+                await asyncio.sleep(0)
             sys.stdout.write(f"{call.tool_use_id}\n")
             sys.stdout.flush()
             await asyncio.Event().wait()
         return clew.Permit()
 
-    await finish(make_options(folder, permit, resume), "" if resume else "Begin")
+    await finish(make_options(folder, permit, resume, model), "" if resume else "Begin")
 
 
 async def kill_at_the_question(folder: Path, resume: str = "") -> str:
@@ -67,11 +88,10 @@ async def kill_at_the_question(folder: Path, resume: str = "") -> str:
 async def test_a_question_outlives_programs_that_are_killed(tmp_path: Path) -> None:
     async with asyncio.timeout(60):
         asked = await kill_at_the_question(tmp_path)
-        (session,) = clew.sessions(tmp_path / "work", home=tmp_path / "home")
-        assert [call.id for call in session.deferred_calls()] == [asked]
+        session = find_session(tmp_path)
         assert await kill_at_the_question(tmp_path, session.id) == asked
-    (waiting,) = session.deferred_calls()
-    assert (waiting.id, waiting.input) == (asked, {"command": "echo two >> two"})
+    second, third = session.deferred_calls()
+    assert (second.id, second.input) == (asked, {"command": "echo two >> two"})
     seen: list[str] = []
 
     async def permit(call: clew.Call) -> clew.Permit:
@@ -79,8 +99,9 @@ async def test_a_question_outlives_programs_that_are_killed(tmp_path: Path) -> N
         return clew.Permit()
 
     result = await finish(make_options(tmp_path, permit, session.id), "")
-    assert (result.terminal_reason, seen) == ("completed", [asked])
-    for name in ("one", "two"):
+    assert (result.terminal_reason, seen) == ("completed", [asked, third.id])
+    assert "clew exited" not in result.text
+    for name in ("one", "two", "three"):
         assert (tmp_path / "work" / name).read_text("utf-8") == f"{name}\n"
     assert (session.deferred_calls(), session.check()) == ([], [])
 
@@ -113,9 +134,9 @@ async def test_an_interrupt_leaves_a_call_deferred_that_was_deferred_before(tmp_
 
     async def wait(call: clew.Call) -> clew.Permit | clew.Defer:
         calls.append(call.input["command"])
-        if len(calls) < 3:
-            return clew.Permit() if "one" in calls[-1] else clew.Defer()
-        if len(calls) == 3:
+        if len(calls) <= 3:
+            return clew.Defer() if "two" in calls[-1] else clew.Permit()
+        if len(calls) == 4:
             asked.set()
             await asyncio.Event().wait()
         return clew.Permit()
@@ -134,6 +155,6 @@ async def test_an_interrupt_leaves_a_call_deferred_that_was_deferred_before(tmp_
         assert len(session.deferred_calls()) == 1
         async with client.turn("Go on") as turn:
             assert (await turn.finish()).terminal_reason == "completed"
-    assert len(calls) == 4
+    assert len(calls) == 5
     assert (tmp_path / "work" / "two").read_text("utf-8") == "two\n"
     assert (session.deferred_calls(), session.check()) == ([], [])
