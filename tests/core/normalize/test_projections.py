@@ -202,15 +202,15 @@ def _chat_faults() -> list[tuple[list[dict[str, Any]], str]]:
 
     hi = {"role": "user", "content": "hi"}
     return [
-        ([], "no user message"),
+        ([], "neither a user message"),
         ([hi, use()], "ends before"),
         ([hi, use(), hi], "comes before the results"),
         ([{"role": "tool", "tool_call_id": "1", "content": "x"}], "match an open tool call"),
         ([hi, use(), {"role": "tool", "tool_call_id": "1", "content": " "}], "empty result"),
         ([hi, {"role": "assistant", "content": None}], "no content"),
-        ([hi, use("a b")], "invalid tool call"),
-        ([hi, use(arguments="{")], "invalid tool call"),
-        ([hi, use(arguments="[]")], "invalid tool call"),
+        ([hi, use("a b")], "invalid or duplicate tool call"),
+        ([hi, use(arguments="{")], "invalid or duplicate tool call"),
+        ([hi, use(arguments="[]")], "invalid or duplicate tool call"),
     ]
 
 
