@@ -37,32 +37,34 @@ def finding(effect: Effect, *, asks: bool = False) -> Decision:
 
 
 @pytest.mark.parametrize(
-    ("block", "decision", "confined"),
+    ("block", "decision", "tries", "confined"),
     [
-        (BASH, finding("look"), True),
-        (BASH | {"name": "Monitor"}, finding("look"), True),
-        (BASH, finding("change"), False),
-        (BASH, finding("unknown"), False),
-        (BASH, finding("look", asks=True), False),
-        (BASH | {"name": "Read"}, finding("look"), False),
-        (BASH | {"name": "PowerShell"}, finding("look"), False),
+        (BASH, finding("look"), 1, True),
+        (BASH | {"name": "Monitor"}, finding("look"), 1, True),
+        # No rule and no user allowed it, so it needs a sandbox that works.
+        (BASH, finding("change"), 1, False),
+        (BASH, finding("unknown"), 0, False),
+        (BASH, finding("look", asks=True), 0, False),
+        (BASH | {"name": "Read"}, finding("look"), 0, False),
+        (BASH | {"name": "PowerShell"}, finding("look"), 0, False),
     ],
 )
 async def test_a_shell_that_only_looks_and_was_not_asked_about_is_confined(
-    block: dict[str, Any], decision: Decision, confined: bool
+    block: dict[str, Any], decision: Decision, tries: int, confined: bool
 ) -> None:
     walls = Walls()
     assert await decide(walls, BoundCall(block=block), lambda _: decision) == (decision, confined)
-    assert walls.tries == int(confined)
+    assert walls.tries == tries
 
 
-async def test_where_no_wall_stands_after_all_the_call_is_judged_again() -> None:
+@pytest.mark.parametrize("effect", ["look", "change"])
+async def test_where_no_wall_stands_after_all_the_call_is_judged_again(effect: Effect) -> None:
     walls = Walls(stands=False)
     judged: list[bool] = []
 
     def judge(_: BoundCall) -> Decision:
         judged.append(walls.has_walls)
-        return finding("look", asks=not walls.has_walls)
+        return finding(effect, asks=not walls.has_walls)
 
     decision, is_confined = await decide(walls, BoundCall(block=BASH), judge)
     assert (isinstance(decision, Ask), is_confined, judged) == (True, False, [True, False])

@@ -252,6 +252,10 @@ def test_without_a_wall_only_a_short_list_runs_unasked(
 def test_files_are_not_moved_unasked_where_no_wall_holds(world: World) -> None:
     assert world.bash("mkdir new", world.rules(), "acceptEdits") == "allow"
     assert world.bash("mkdir new", world.rules(), "acceptEdits", has_walls=False) == "ask"
+    assert world.bash("echo x > new", world.rules(), "acceptEdits", has_walls=False) == "ask"
+    assert world.bash("echo x > new", world.rules(), "acceptEdits") == "allow"
+    edit = {"file_path": "a.py", "old_string": "x", "new_string": "y"}
+    assert world.verdict("Edit", edit, world.rules(), "acceptEdits", has_walls=False) == "allow"
 
 
 def test_a_program_is_known_as_a_reader_by_its_name() -> None:

@@ -30,7 +30,7 @@ from clew.core.ledger.state import TodoItem
 from clew.core.messages.errors import ClewError
 from clew.core.messages.text import wrap_in_tag
 from clew.core.nearest import find_nearest
-from clew.permissions.decision import Decision, runs_confined, stays_confined
+from clew.permissions.decision import Decision, relies_on_sandbox, runs_confined, stays_confined
 from clew.permissions.request import tool_of
 from clew.system.config.mask import remove_all_secrets, remove_secrets
 
@@ -76,10 +76,11 @@ async def decide(
         return decision, False
     if stays_confined(decision):
         return decision, await tools.can_confine()
-    if not runs_confined(decision):
+    is_confined = runs_confined(decision)
+    if not (is_confined or relies_on_sandbox(decision)):
         return decision, False
     if await tools.can_confine():
-        return decision, True
+        return decision, is_confined
     return judge(call), False
 
 

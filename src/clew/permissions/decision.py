@@ -117,6 +117,16 @@ def runs_confined(decision: Decision) -> bool:
     )
 
 
+def relies_on_sandbox(decision: Decision) -> bool:
+    """Return whether part of an allowed shell call runs without a prompt and without a rule.
+
+    Only a short list of harmless programs does so where no sandbox is available.
+    """
+    return isinstance(decision, Allow) and any(
+        f.rule is None and f.effect in ("look", "change") for f in decision.findings
+    )
+
+
 def frees_command(rule: PermissionRule) -> bool:
     """Return whether an allow rule lets a command run outside the read-only sandbox.
 

@@ -177,7 +177,8 @@ def by_place(
         if is_own_result(path, bench.context):
             return allowed_by_place(text, "is a tool result of this session", access)
         return asked_by_place(text, "outside the workspace", access)
-    if inside and bench.context.mode == "acceptEdits":
+    is_safe = bench.context.has_walls or not by_command
+    if inside and is_safe and bench.context.mode == "acceptEdits":
         return allowed_by_place(text, "in the workspace (acceptEdits mode)", access)
     if by_command:
         why = "changes files" if inside else "changes files outside the workspace"

@@ -19,6 +19,7 @@ from clew.permissions.session_rules import REFUSED_BARE
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import command, environment
 from tests.fronts.headless.host_process import Hosted
+from tests.fronts.headless.test_rules_hold import settings
 from tests.fronts.headless.test_sandbox import bash, said, write
 from tests.fronts.terminal.terminal import Terminal
 from tests.requirements import requirement
@@ -341,3 +342,18 @@ def test_a_bare_repository_that_nobody_trusts_is_named_at_the_start(tmp_path: Pa
     done, told = run(tmp_path, bash("git rev-parse --is-bare-repository"))
     assert "bare repository" not in done.stderr
     assert said(told) == '"true"'
+
+
+COMMANDS = ["touch made", "touch made; sed -n p a.py", "sed -n p a.py", "echo x > made"]
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_where_no_sandbox_works_after_all_only_the_short_list_runs_unasked(
+    tmp_path: Path, command: str, mode: str
+) -> None:
+    off = {"landlock": False, "bubblewrap": False, "seatbelt": False}
+    settings(tmp_path, {"features": off, "permissions": {"defaultMode": mode}})
+    done, told = run(tmp_path, bash(command))
+    assert "needs the user's approval" in said(told), done.stderr
+    assert not (tmp_path / "work" / "made").exists()
