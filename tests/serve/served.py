@@ -89,7 +89,7 @@ class Served:
 
     async def frames(self, path: str, count: int, **headers: str) -> list[Any]:
         """Return the first events of a stream, decoded."""
-        about = {"authorization": f"Bearer {self.token}"} | {
+        about = {"authorization": f"Bearer {self.token}".strip()} | {
             name.replace("_", "-"): value for name, value in headers.items()
         }
         request = HttpRequest(

@@ -278,6 +278,11 @@ async def test_only_the_proxy_names_users(tmp_path: Path) -> None:
         assert (await server.ask("GET", "/v1/code/sessions", **ada)) == (200, {"data": []})
         assert (await server.ask("GET", CODE, **ada))[0] == 404  # the owner's session
         assert (await server.ask("POST", "/v1/code/sessions", {}, **ada))[0] == 403
+        # The stream of the page lasts, although there is no token that could be revoked.
+        server.token, token = "", server.token
+        frames = await server.frames("/v1/web/stream", 2, x_forwarded_user="ada@example.com")
+        assert frames == [{"last": 0}, []]
+        server.token = token
         odd = {"token": "", "x_forwarded_user": "ada:*"}
         assert (await server.ask("GET", "/v1/code/sessions", **odd))[0] == 403
         # A token counts more than the header.

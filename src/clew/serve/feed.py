@@ -74,6 +74,8 @@ class Feed:
 
     def __init__(self) -> None:
         self._open: dict[str, set[Subscriber]] = {}
+        # The number of changes so far. What was read before the last one may be out of date.
+        self.changes = 0
 
     def open(self, session: str, device: str, worker_of: str = "") -> Subscriber:
         subscriber = Subscriber(session, device, worker_of)
@@ -87,6 +89,7 @@ class Feed:
             self._open.pop(subscriber.session, None)
 
     def changed(self, session: str) -> None:
+        self.changes += 1
         for subscriber in self._open.get(session, ()):
             subscriber.wake()
 

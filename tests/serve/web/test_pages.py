@@ -207,6 +207,31 @@ async def test_a_growing_answer_is_passed_on_and_changes_nothing_else(tmp_path: 
         assert await send("late", given["worker_epoch"] - 1) == 409
 
 
+async def test_many_viewers_get_every_event_once_and_in_order(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        session = await add_session(server, *(said(f"line {n}") for n in range(300)))
+        base = f"/v1/code/sessions/{session}"
+        _, given = await server.ask("POST", f"{base}/bridge", {})
+        # Some begin at the start, others where most of them already are.
+        stream = f"/v1/web/stream?session={session}&after="
+        places = [0, 0, 290, 300, 300, 300]
+        reads = [asyncio.create_task(server.frames(f"{stream}{place}", 340)) for place in places]
+        number = 0
+        while not all(read.done() for read in reads):
+            number += 1
+            body = {"worker_epoch": given["worker_epoch"]}
+            events = [{"payload": said(f"more {number}")}]
+            path = f"{base}/worker/events"
+            sent = body | {"events": events}
+            status, _ = await server.ask("POST", path, sent, token=given["worker_jwt"])
+            assert status == 200
+        for place, read in zip(places, reads, strict=True):
+            frames = [f for f in await read if isinstance(f, dict)]
+            seen = [f["sequence_num"] for f in frames if "payload" in f]
+            assert len(seen) > 30
+            assert seen == list(range(place + 1, place + 1 + len(seen)))
+
+
 async def test_words_are_found_in_prompts_answers_and_commands(tmp_path: Path) -> None:
     async with served(tmp_path) as server:
         use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make 100%_ok"}}

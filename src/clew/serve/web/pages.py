@@ -7,6 +7,7 @@ events after its last number.
 Described in docs/using/serve.md.
 """
 
+import asyncio
 import re
 import time
 from collections import Counter
@@ -39,6 +40,8 @@ Handler: TypeAlias = Callable[[Device, Request], Awaitable[Response]]
 SILENCE_S = 5.0
 # The shortest interval between updates about other sessions.
 LIST_S = 1.0
+# How long what one viewer read of a session is used for its other viewers.
+SHARED_S = 0.1
 # How often a transcript file is checked for changes.
 FILE_S = 0.25
 PLACE = re.compile(r"|\d{1,15}(:[\w-]{1,64})?")
@@ -54,6 +57,27 @@ class SessionNews(Struct, frozen=True, kw_only=True):
     count: int = 0
     last: int = 0
     session: Json = {}
+
+
+class SharedNews:
+    """What was last read of a session, for all viewers that wait for the same events."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._key: tuple[str, int, int] | None = None
+        self._read_at = 0.0
+        self._news = SessionNews()
+
+    async def read(
+        self, owner: str, after: int, feed: Feed, read: Callable[[], Awaitable[SessionNews]]
+    ) -> SessionNews:
+        """Return the news after a number; call `read` unless they were just read."""
+        async with self._lock:
+            key = (owner, after, feed.changes)
+            if key != self._key or time.monotonic() - self._read_at > SHARED_S:
+                self._news = await read()
+                self._key, self._read_at = key, time.monotonic()
+            return self._news
 
 
 class WebPages:
@@ -76,6 +100,7 @@ class WebPages:
         self._respond = respond
         self._present: dict[str, Counter[str]] = {}
         self._lists: dict[str, tuple[float, list[Json]]] = {}
+        self._shared: dict[str, SharedNews] = {}
 
     def routes(
         self, checked: Callable[[Answer], Answer], for_device: Callable[[Handler, str], Answer]
@@ -248,14 +273,15 @@ class WebPages:
                     await subscriber.wait(LIST_S)
                     continue
                 read_at = time.monotonic()
-                # The log has no events of a session from the shelf.
-                logged = "" if shelf is not None else session
-                read = partial(self._read_news, token=token, session=logged, after=after)
-                news = await self._database.read(read)
-                if news is None:
+                find = partial(devices.find_device, token=token)
+                if token and await self._database.look(find) is None:
                     return
                 if shelf is not None:
                     news = await self._read_shelf(shelf, session, after, device)
+                elif session:
+                    news = await self._read_shared(session, after, device)
+                else:
+                    news = SessionNews()
                 frames += [named_frame("event", about) for about in news.shown]
                 after = max(after, news.last)
                 state: dict[str, Any] = {"hello": {"last": news.last}}
@@ -293,21 +319,21 @@ class WebPages:
             shown=news.events, count=len(news.events), last=news.last, session=details
         )
 
+    async def _read_shared(self, session: str, after: int, device: Device) -> SessionNews:
+        read = partial(self._read_news, session=session, after=after, owner=device.owner)
+        shared = self._shared.setdefault(session, SharedNews())
+        return await shared.read(device.owner, after, self._feed, lambda: self._database.read(read))
+
     def _read_news(
-        self, transaction: Transaction, *, token: str, session: str, after: int
-    ) -> SessionNews | None:
-        """Return the new events of a session; None for a revoked token."""
-        device = devices.find_device(transaction, token)
-        if device is None:
-            return None
-        if not session:
-            return SessionNews()
+        self, transaction: Transaction, *, session: str, after: int, owner: str
+    ) -> SessionNews:
+        """Return the new events of a session."""
         events = log.read_events(transaction, session, after, PAGE)
         return SessionNews(
             shown=lists.show_events(transaction, session, events),
             count=len(events),
             last=events[-1].seq if events else after,
-            session=lists.show_one(transaction, session, device.owner),
+            session=lists.show_one(transaction, session, owner),
         )
 
     def _note_presence(self, session: str, name: str, change: int) -> None:
@@ -319,6 +345,7 @@ class WebPages:
             del names[name]
         if not names:
             del self._present[session]
+            self._shared.pop(session, None)
         self._feed.changed(session)
 
 
