@@ -104,12 +104,13 @@ def test_a_head_without_an_end_is_text_and_a_complaint() -> None:
         (["x: Read, Bash(git add:*, -A), *.{ts,tsx}"], ("Read", "Bash(git add:*, -A)", "*.{ts,tsx}")),
         (["x: [a, 'b']"], ("a", "b")),
         (["x:", "  - a", "  - 2", "  - null", "  - true"], ("a", "2", "true")),
+        (["x:", "  - Read, Grep", "  - Bash(a, b)"], ("Read", "Grep", "Bash(a, b)")),
         (["x: a), b"], ("a)", "b")),
         (["y: 1"], ()),
         (["x:", "  a: 1"], ()),
     ],
 )  # fmt: skip
-def test_lists_come_in_three_spellings(lines: list[str], texts: tuple[str, ...]) -> None:
+def test_lists_come_in_several_spellings(lines: list[str], texts: tuple[str, ...]) -> None:
     assert read(head(*lines)).texts("x") == texts
 
 

@@ -62,12 +62,11 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a field as a list of strings.
 
-        A single line is split at commas outside brackets.
+        A single line and the items of a list are split at commas outside brackets.
         """
         value = self.values.get(name)
-        if isinstance(value, list):
-            return tuple(text for item in value if (text := _said(item)))
-        return tuple(_parted(text)) if (text := self.text(name)) else ()
+        texts = map(_said, value) if isinstance(value, list) else (self.text(name),)
+        return tuple(part for text in texts for part in _parted(text))
 
     def flag(self, name: str) -> bool | None:
         """Return a Boolean field, or None if it is missing or not a Boolean."""
