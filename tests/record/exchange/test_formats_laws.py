@@ -9,12 +9,12 @@ import pytest
 
 from clew.core.messages.errors import SessionError
 from clew.record.exchange.bring import bring_all
-from tests.record.exchange import test_chats_and_streams, test_formats
+from tests.record.exchange import test_chats_and_streams, test_formats, test_other_stores
 from tests.record.exchange.test_formats import DATABASES
 
 SOURCES = [
     case[1]
-    for cases in (test_formats.CASES, test_chats_and_streams.CASES)
+    for cases in (test_formats.CASES, test_chats_and_streams.CASES, test_other_stores.CASES)
     for case in cases.values()
 ]
 VALUES: list[Any] = [

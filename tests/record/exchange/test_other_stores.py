@@ -254,16 +254,22 @@ def test_a_chat_of_qwen_may_have_several_lines_per_response_and_end_with_a_rewin
 # iFlow CLI
 
 
-def test_the_lines_of_iflow_are_a_conversation_in_their_order() -> None:
-    own = "5de701fc-7454-4858-a249-95cac4fd3b51"
-    lines = [
-        {"uuid": str(n), "parentUuid": "0" if n else None, "sessionId": f"session-{own}", "cwd": "/w",
-         "timestamp": AT, "type": message["role"], "isSidechain": False, "message": message}
+IFLOW = "5de701fc-7454-4858-a249-95cac4fd3b51"
+
+
+def iflow() -> list[Json]:
+    return [
+        {"uuid": str(n), "parentUuid": "0" if n else None, "sessionId": f"session-{IFLOW}",
+         "cwd": "/w", "timestamp": AT, "type": message["role"], "isSidechain": False,
+         "message": message}
         for n, message in enumerate(blocks())
     ]  # fmt: skip
-    found = convert_one(of_lines(*lines), "iflow")
+
+
+def test_the_lines_of_iflow_are_a_conversation_in_their_order() -> None:
+    found = convert_one(of_lines(*iflow()), "iflow")
     assert outline(found) == TALK
-    assert (found.source_id, found.cwd) == (own, "/w")
+    assert (found.source_id, found.cwd) == (IFLOW, "/w")
 
 
 # OpenHands since version 1
@@ -403,3 +409,35 @@ def test_images_of_vibe_come_in_if_the_file_contains_them() -> None:
     (found,) = convert_as(VIBE, of_lines(*lines))
     assert outline(found)[:2] == ["user text: Look.", "user image: image/png"]
     assert found.tally.losses == {"image in a separate file of the other program": 2}
+
+
+def rewritten() -> list[Json]:
+    """Records of Gemini CLI with a compression and a rewind."""
+    told = [gemini_message("1", "one"), gemini_message("2", "two", "gemini", toolCalls=[{}])]
+    summary = {"$set": {"messages": [gemini_message("s", "in short"), *told]}}
+    return [*told, summary, {"$rewindTo": "2"}, gemini_message("3", "three")]
+
+
+# For the test of broken files.
+CASES: dict[str, tuple[str, Any]] = {
+    "iflow": ("iflow", of_lines(*iflow())),
+    "gemini": ("gemini", gemini_source(*rewritten())),
+    "codex": ("codex", of_lines(*rollout(
+        say("one"), say("A.", "assistant"), {"type": "thread_rolled_back", "num_turns": 1},
+        say("two"), {"type": "thread_name_updated", "thread_name": "Two"},
+    ))),
+    "vibe": ("vibe", of_lines(*journal("one", "two"))),
+    "openhands": ("openhands", of_value(openhands_events())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_only_one_format_recognizes_what_its_program_wrote(case: str) -> None:
+    name, source = CASES[case]
+    assert convert_one(source, name).messages
+
+
+def test_a_chat_of_qwen_with_an_empty_id_comes_in() -> None:
+    line = {"uuid": "1", "parentUuid": None, "sessionId": "", "timestamp": AT, "type": "user",
+            "message": {"role": "user", "parts": [{"text": "Look."}]}}  # fmt: skip
+    assert outline(convert_one(of_lines(line), "qwen")) == ["user text: Look."]

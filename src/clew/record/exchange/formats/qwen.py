@@ -28,7 +28,8 @@ def _is_own(line: Json) -> bool:
 
 def convert(source: Source, begin: Begin) -> Iterator[Converted]:
     lines = source.lines
-    build = begin(next(text_of(line.get("sessionId")) for line in lines if line.get("sessionId")))
+    ids = (text_of(line.get("sessionId")) for line in lines)
+    build = begin(next(filter(None, ids), ""))
     reader = Contents(build)
     ends: dict[str, str | None] = {}
     lines_by_id: dict[str, Json] = {}
