@@ -166,12 +166,6 @@ async def test_openai_agents_continues_a_session_and_clew_after_it(place: Clew) 
     ]  # fmt: skip
     assert (await Runner.run(agent, "Again", session=memory)).final_output == "Doubled: 14."
 
-    # Several runs may add items at the same time.
-    before = len(await memory.get_items())
-    more = [[{"role": "user", "content": f"More {n}"}] for n in range(4)]
-    await asyncio.gather(*map(memory.add_items, more))
-    assert len(await memory.get_items()) == before + 4
-
     items = await memory.get_items()
     assert await memory.get_items(2) == items[-2:]
     assert await memory.pop_item() == items[-1]
@@ -186,6 +180,14 @@ async def test_openai_agents_continues_a_session_and_clew_after_it(place: Clew) 
     session = place.open(other.clew_id)
     assert (session.title, len(session.messages())) == ("user_123", 4)
     await place.ask("And now?", other.clew_id)
+    assert len(await other.get_items()) == 6
+    # Several runs may add items at the same time.
+    texts = [f"More {number}" for number in range(4)]
+    await asyncio.gather(*(other.add_items([{"role": "user", "content": t}]) for t in texts))
+    last = str((await other.get_items())[6:])
+    assert [text for text in texts if text not in last] == []
+    # They are one message to the model, and one item.
+    assert str([await other.pop_item()]) == last
     assert len(await other.get_items()) == 6
 
 

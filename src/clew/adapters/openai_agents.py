@@ -95,8 +95,10 @@ class AgentsSession:
             return None
         entries = session.entries()
         # An entry may contain several items: it is removed entirely, and the other items are added
-        # again.
-        remaining = [entry for entry in entries if entry.get("type") in ("user", "assistant")][:-1]
+        # again. An item may also consist of several entries.
+        remaining = [entry for entry in entries if entry.get("type") in ("user", "assistant")]
+        while len(write(remaining)) == len(items):
+            remaining.pop()
         session.rewind(remaining[-1]["uuid"] if remaining else None)
         lost = items[len(write(remaining)) : -1]
         if lost:
