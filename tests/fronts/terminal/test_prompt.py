@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from clew.testing.server import LoopbackServer, serving
+from tests.fronts.headless.clew_process import transcripts, until
 from tests.fronts.terminal.pictures import looks_like
 from tests.fronts.terminal.screen import OnScreen
 from tests.fronts.terminal.test_dialogs import settings
@@ -59,6 +60,18 @@ def test_a_long_paste_stands_as_a_placeholder_and_goes_out_whole(tmp_path: Path)
         assert "line 7" not in screen.text
     kept = (tmp_path / "config" / "history.jsonl").read_text("utf-8")
     assert json.loads(kept)["pastedContents"]["1"]["content"].startswith("line 0 of")
+
+
+def test_a_prompt_sent_before_the_session_is_open_is_in_its_history(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.type("early\r")
+        screen.expect("Hello!")
+        screen.type("late\r")
+        until(lambda: len(server.requests) == 2)
+    (path,) = transcripts(tmp_path)
+    lines = (tmp_path / "config" / "history.jsonl").read_text("utf-8").splitlines()
+    kept = [(line["display"], line["sessionId"]) for line in map(json.loads, lines)]
+    assert kept == [("early", path.stem), ("late", path.stem)]
 
 
 def test_short_pastes_are_text_and_end_no_line(tmp_path: Path) -> None:

@@ -106,6 +106,8 @@ class TerminalFront:
                 self._group = None
                 for task in self._beside:
                     task.cancel()
+        # Prompts that no session has received.
+        self.history.begin("")
         return code
 
     async def _sessions(

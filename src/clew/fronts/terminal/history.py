@@ -29,10 +29,12 @@ class PromptHistory:
     The file is read when the prompts are first needed.
     """
 
-    def __init__(self, path: Path, project: str, session_id: str = "") -> None:
+    def __init__(self, path: Path, project: str) -> None:
         self._path = path
         self._project = project
-        self.session_id = session_id
+        self._session_id = ""
+        # Prompts that were sent before the session was open.
+        self._early: list[tuple[SubmittedText, int]] = []
         # Whether sent prompts are saved for later runs.
         self.is_kept = True
         self._entries: list[SubmittedText] | None = None
@@ -45,8 +47,8 @@ class PromptHistory:
         self._at = 0
         if not entry.text.strip():
             return
-        # A prompt that is not saved exists in this list only, so the list is read first.
-        if self._entries is not None or not self.is_kept:
+        # A prompt that is not saved, or not yet, exists in this list only, so the list is read first.
+        if self._entries is not None or not (self.is_kept and self._session_id):
             self._entries = [
                 entry,
                 *(
@@ -57,6 +59,19 @@ class PromptHistory:
             ]
         if not self.is_kept:
             return
+        if self._session_id:
+            self._write(entry, at_ms)
+        else:
+            self._early.append((entry, at_ms))
+
+    def begin(self, session_id: str) -> None:
+        """Save later prompts as those of this session, and the prompts that waited for one."""
+        self._session_id = session_id
+        early, self._early = self._early, []
+        for entry, at_ms in early:
+            self._write(entry, at_ms)
+
+    def _write(self, entry: SubmittedText, at_ms: int) -> None:
         line = json.dumps(self._spelled(entry, at_ms), ensure_ascii=False) + "\n"
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,7 +97,7 @@ class PromptHistory:
             "pastedContents": records,
             "timestamp": at_ms,
             "project": self._project,
-            "sessionId": self.session_id,
+            "sessionId": self._session_id,
         }
 
     # -- moving through the history

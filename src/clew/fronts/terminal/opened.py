@@ -252,7 +252,7 @@ def set_up(
     stage.todos.key = next(iter(front.bindings.keys_of("app:toggleTodos")), "")
     stage.changed()
     session.commands.extend([*commands(front), make_command(control)])
-    front.history.session_id = session.session_id
+    front.history.begin(session.session_id)
     front.desk.files = session.workspace.file_names
     stage.completion.known = CompletionSource(
         commands=lambda: [
