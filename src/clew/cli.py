@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from _typeshed import ReadableBuffer
+
     from clew.agent.options import Options
 
 
@@ -467,7 +469,7 @@ def give_streams() -> None:
     """Replace closed standard streams, and make output streams escape what they cannot encode.
 
     A closed input is replaced with an empty one, and output to a closed stream is discarded. As a
-    result, a write never fails because of its text.
+    result, a write never fails because of its text, and one to standard error never fails at all.
     """
     # Before the outputs: each stream gets the lowest free file descriptor, which must be its own.
     if sys.stdin is None:
@@ -478,7 +480,28 @@ def give_streams() -> None:
             setattr(sys, name, os.fdopen(nobody, "w", encoding="utf-8"))
         elif isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    only_words("stderr")
+    errors = sys.stderr
+    if isinstance(errors, io.TextIOWrapper) and isinstance(
+        getattr(errors.buffer, "raw", None), io.FileIO
+    ):
+        file = LossyFile(errors.fileno(), "wb", closefd=False)
+        # The stream would close the descriptor when it is collected.
+        file.replaces = errors
+        kind = Words if errors.isatty() else io.TextIOWrapper
+        how = errors.encoding, errors.errors
+        sys.stderr = kind(io.BufferedWriter(file), *how, line_buffering=True)
+
+
+class LossyFile(io.FileIO):
+    """A file for messages. What cannot be written is discarded, because nothing could report it."""
+
+    replaces: io.TextIOBase
+
+    def write(self, data: "ReadableBuffer") -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
 
 
 class Words(io.TextIOWrapper):

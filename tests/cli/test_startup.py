@@ -136,6 +136,7 @@ def test_an_unknown_word_is_an_error_that_names_the_nearest(
     [
         ("clew --help > /dev/full", 1, "clew: No space left on device"),
         ("clew demo talk --speed max > /dev/full", 1, "No space left on device"),
+        ("clew -p hi --unheard-of 2> /dev/full", 2, ""),
         ("clew --help >&-", 0, ""),
         ("clew demo --speed max >&- 2>&-", 0, ""),
         ("clew demo --speed max | head -1 >/dev/null; exit $?", 0, ""),

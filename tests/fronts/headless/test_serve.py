@@ -472,7 +472,7 @@ def test_a_host_that_no_longer_reads_ends_the_run_and_the_session_continues(tmp_
             host.say("go")
             assert host.process.stdin is not None
             host.process.stdin.close()
-            assert host.process.wait(timeout=30) == 1
+            assert host.process.wait(timeout=30) == 0
         done = clew(tmp_path, server.url, "-p", "--continue", "and?")
         assert done.stdout == "still here\n", done.stderr
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from clew.core.json_object import Json
+from clew.core.messages.errors import describe_error
 from clew.core.stream.sse import LineSplitter
 from clew.core.wire import MAX_FRAME_BYTES, Incoming, encode_frame, read_line
 from clew.fronts.ends import is_connected
@@ -52,7 +53,7 @@ class HostChannel(Protocol):
 
     @property
     def is_broken(self) -> bool:
-        """True if a frame could not be written."""
+        """True if a frame could not be written although someone could read it."""
         ...
 
     def has_reader(self) -> bool:
@@ -114,7 +115,8 @@ class StandardOutput:
         self._changed = threading.Condition()
         self._is_closing = False
         self._is_in_haste = False
-        self.is_broken = False
+        # Why nothing more can be written.
+        self.error: OSError | None = None
         self._room = asyncio.Event()
         self._room.set()
         self._done = asyncio.Event()
@@ -123,7 +125,7 @@ class StandardOutput:
 
     def post(self, line: bytes) -> None:
         with self._changed:
-            if self.is_broken:
+            if self.error is not None:
                 return
             self._waiting.append(line + b"\n")
             self._size += len(line) + 1
@@ -165,9 +167,9 @@ class StandardOutput:
         try:
             while view:
                 view = view[os.write(self._file, view) :]
-        except OSError:
+        except OSError as error:
             with self._changed:
-                self.is_broken = True
+                self.error = error
                 self._waiting.clear()
             self._tell(self._room)
             return False
@@ -214,10 +216,14 @@ class StdioChannel:
 
     @property
     def is_broken(self) -> bool:
-        return self._output.is_broken
+        # A reader who left, such as `head -1`, is no error.
+        error = self._output.error
+        return error is not None and not isinstance(error, BrokenPipeError)
 
     def has_reader(self) -> bool:
-        return not self._output.is_broken and is_connected(1)
+        return self._output.error is None and is_connected(1)
 
     async def aclose(self) -> None:
         await self._output.aclose()
+        if self.is_broken and self._output.error is not None:
+            self.warn(describe_error(self._output.error))
