@@ -358,14 +358,14 @@ class Driver:
             await self._hear_out(work, Cause(line=line, turn=turn))
 
     async def _answer_unheard(self, cause: Cause) -> None:
-        await self._hear_out(self.session.conversation.answer_unheard(self._view.emit), cause)
+        await self._hear_out(self._shaped.answer_unheard(self._speaker(None)), cause)
 
     async def _hear_out(self, turn: Coroutine[Any, Any, TurnEnded], cause: Cause) -> None:
         """Run a turn, and then further turns for messages that the previous one did not receive."""
         conversation = self.session.conversation
         await self._work(turn, cause)
         while conversation.has_unheard and not (self.is_stopped or self.is_over):
-            await self._work(conversation.answer_unheard(self._view.emit), Cause())
+            await self._work(self._shaped.answer_unheard(self._speaker(None)), Cause())
         # At the end of the session, waiting messages stay in the transcript for the next run.
         if self.is_stopped and not self.is_over:
             self._view.give_back()
@@ -408,7 +408,8 @@ class Shaped:
     """Runs turns and, if `is_wanted`, requires a result that matches the session's schema.
 
     If a turn ends without such a result, the model is reminded once. If there is no such result
-    after the reminder, the turn ends with an error.
+    after the reminder, the turn ends with an error, unless no prompt began it: the result of an
+    earlier turn then remains.
     """
 
     def __init__(self, conversation: Conversation, emit: Emit, *, is_wanted: bool) -> None:
@@ -420,10 +421,18 @@ class Shaped:
     async def submit(self, turn: Turn, said_by: Speaker, uuid: str | None) -> TurnEnded:
         self._has_shape = False
         ended = await self._run(turn.prompt, said_by, uuid, turn.context)
-        if self._lacks_shape(ended):
-            ended = await self._run(REMINDER, replace(said_by, source="system", origin=None))
+        ended = await self._remind(ended, said_by)
         if self._lacks_shape(ended):
             return replace(ended, reason=UNSHAPED.reason, message=UNSHAPED.message)
+        return ended
+
+    async def answer_unheard(self, said_by: Speaker) -> TurnEnded:
+        self._has_shape = False
+        return await self._remind(await self._conversation.answer_unheard(self._heard), said_by)
+
+    async def _remind(self, ended: TurnEnded, said_by: Speaker) -> TurnEnded:
+        if self._lacks_shape(ended):
+            ended = await self._run(REMINDER, replace(said_by, source="system", origin=None))
         return ended
 
     async def _run(
@@ -433,9 +442,8 @@ class Shaped:
         uuid: str | None = None,
         context: Sequence[Json] = (),
     ) -> TurnEnded:
-        emit = self._heard if self._is_wanted else self._emit
         return await self._conversation.submit(
-            prompt, emit, said_by=said_by, uuid=uuid, context=context
+            prompt, self._heard, said_by=said_by, uuid=uuid, context=context
         )
 
     def _lacks_shape(self, ended: TurnEnded) -> bool:

@@ -152,12 +152,6 @@ ACCEPTED: dict[str, dict[str, list[str]]] = {
             "+ system/permission_denied",
         ],
     },
-    "paths are absolute": {
-        "input of a finished call": [
-            '-   denied Write {"content": "x", "file_path": "{work}/new.txt"}',
-            '+   denied Write {"content": "x", "file_path": "sub/../new.txt"}',
-        ],
-    },
     "an interrupt while the host is asked": {
         "order of frames": [
             "+ control_response/ask_interrupt success",
@@ -319,6 +313,54 @@ ACCEPTED: dict[str, dict[str, list[str]]] = {
     "a background command of -p": {
         "the news of a background task is a frame": [
             "+ user text ECHOED",
+        ],
+    },
+    "a background command of -p, in JSON": {
+        "a turn about a background task follows, in JSON form": [
+            "-   num_turns 1",
+            "+   num_turns 3",
+            "-   usage 100 10",
+            "+   usage 300 30",
+            "-   origin task-notification",
+        ],
+    },
+    "a turn fails while a background command runs": {
+        "`errors` of a failed result": [
+            "+   errors",
+        ],
+        "a turn fails while a background command runs": [
+            "- system/task_notification status=completed",
+            "+ system/task_notification status=stopped",
+            "- system/init model=claude-sonnet-5-5 permissionMode=bypassPermissions",
+            "-   tools ['Bash', 'Edit', 'Read', 'Write']",
+            "- assistant text DONE",
+            "- result success",
+            "-   is_error false",
+            "-   num_turns 1",
+            '-   stop_reason "end_turn"',
+            '-   terminal_reason "completed"',
+            "-   result DONE",
+            "-   usage 100 10",
+            "-   cost 0.000600",
+            "-   origin task-notification",
+            "- exit 0",
+            "+ error output ECHOED FORBIDDEN",
+            "+ exit 1",
+            "- request 2 after 1 claude-sonnet-5-5",
+            "-   told ECHOED",
+            "- file ended",
+        ],
+    },
+    "a schema, and a background command": {
+        "the news of a background task is a frame": [
+            "+ user text ECHOED",
+        ],
+        "reminders to the model are frames": [
+            "- user text ...",
+        ],
+        "`num_turns`": [
+            "-   num_turns 2",
+            "+   num_turns 1",
         ],
     },
     "two background commands": {

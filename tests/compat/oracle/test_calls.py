@@ -25,6 +25,7 @@ from tests.compat.oracle.trial import (
     hooked,
     late,
     permit,
+    refuse,
     say,
     specific,
 )
@@ -389,6 +390,21 @@ BACKGROUND = {
         args=("-p", "BEGIN", *SKIP),
         is_hosted=False,
         model=[*started(AFTER.format("request-2") + "sleep 1"), answer("LATER")],
+    ),
+    "a background command of -p, in JSON": Trial(
+        args=("-p", "BEGIN", *SKIP, "--output-format", "json"),
+        is_hosted=False,
+        model=[*started(AFTER.format("request-2") + "sleep 1"), answer("LATER")],
+    ),
+    "a turn fails while a background command runs": Trial(
+        args=("-p", "BEGIN", *SKIP, *LINES),
+        is_hosted=False,
+        model=[*started(LATER)[:1], refuse(403, "permission_error", "FORBIDDEN"), DONE],
+    ),
+    "a schema, and a background command": Trial(
+        args=("-p", "BEGIN", *SKIP, *LINES, "--json-schema", '{"type": "object"}'),
+        is_hosted=False,
+        model=[*started(LATER)[:1], answer(call("StructuredOutput", n=2)), answer("LATER")],
     ),
     "two background commands": Trial(
         args=("-p", "BEGIN", *SKIP, *LINES),

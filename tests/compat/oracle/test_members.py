@@ -44,15 +44,12 @@ ONLY_REFERENCE = {
         " sandbox_enabled served_by_anthropic terminal_slash_commands ultrathink_available"
         " ultrathink_typed_raises view_mode",
         ("event/message_start",): "thinking_display",
-        ("system/task_started", "system/task_updated", "system/task_notification"): "run_id",
     },
     "follows from other members": {
         # The difference between the `modelUsage` of two results.
         ("result",): "model_usage_since_last_result",
         # The event `message_start` has the ID.
         STREAM: "api_message_id",
-        # Foreground tasks are not in `background_tasks_changed`.
-        ("system/task_started",): "is_backgrounded",
         # The settings of the session have the effort.
         ("hook PreToolUse", "hook PostToolUse", "hook Stop"): "effort",
     },

@@ -530,13 +530,14 @@ def test_an_agent_in_the_background_ends_the_turn_before_and_begins_one_after(
     frames, _ = frames_of(tmp_path, by_prompt(BACKGROUND))
     first, second = of_kind(frames, "result")
     assert (first["result"], second["result"]) == ("begun", "gold: True")
-    assert second["origin"] == {"kind": "task-notification"}
     told = subtypes(frames)
     assert told.index("task_started") < told.index("success")
     assert told.count("init") == 2
     (started,) = [f for f in frames if f.get("subtype") == "task_started"]
     (ended,) = [f for f in frames if f.get("subtype") == "task_notification"]
-    assert started["task_type"] == "local_agent"
+    assert (started["task_type"], started["is_backgrounded"]) == ("local_agent", True)
+    origin = {"kind": "task-notification", "producer": "agent", "runId": started["run_id"]}
+    assert second["origin"] == origin
     assert ended["task_id"] == started["task_id"]
     assert ended["status"] == "completed"
     assert ended["usage"]["tool_uses"] == 1

@@ -140,8 +140,36 @@ def test_what_needs_a_user_is_refused_and_the_turn_continues(tmp_path: Path) -> 
         done = clew(tmp_path, server.url, "-p", "write", "--output-format", "json")
     said = json.loads(done.stdout)
     assert done.returncode == 0
-    assert said["permission_denials"][0]["tool_name"] == "Write"
+    (denial,) = said["permission_denials"]
+    assert denial["tool_name"] == "Write"
+    assert denial["tool_input"]["file_path"] == str(tmp_path / "work" / "x.txt")
     assert not (tmp_path / "work" / "x.txt").exists()
+
+
+@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+@pytest.mark.parametrize(
+    ("output", "code", "words"),
+    [("a reader who left", 0, ""), ("/dev/full", 1, "clew: No space left on device\n")],
+)
+def test_output_that_is_not_read_is_no_error_and_output_that_is_lost_is_one(
+    tmp_path: Path, output_format: str, output: str, code: int, words: str
+) -> None:
+    if output == "/dev/full":
+        end = os.open(output, os.O_WRONLY)
+    else:
+        reader, end = os.pipe()
+        os.close(reader)
+    work = tmp_path / "work"
+    work.mkdir()
+    with serving(HELLO) as server:
+        flags = ("-p", "hi", "--verbose", "--output-format", output_format)
+        done = subprocess.run(
+            command(*flags),
+            cwd=work, env=environment(tmp_path, server.url), stdin=subprocess.DEVNULL,
+            stdout=end, stderr=subprocess.PIPE, encoding="utf-8", timeout=60, check=False,
+        )  # fmt: skip
+    os.close(end)
+    assert (done.returncode, done.stderr) == (code, words)
 
 
 def test_a_session_goes_on_by_id_by_newest_and_with_the_same_prefix(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ def test_a_run_waits_for_a_command_and_the_model_learns_how_it_ended(
     assert [frame["result"] for frame in results] == (
         ["I heard."] if output_format == "json" else ["begun", "I heard."]
     )
+    # Two prompts and the result of the call.
+    assert sum(frame["num_turns"] for frame in results) == 3
 
 
 def test_a_host_that_closes_its_input_still_gets_the_turn_about_the_command(
@@ -131,6 +133,50 @@ def test_a_hook_of_a_host_that_closed_its_input_still_holds(tmp_path: Path) -> N
     (report,) = [frame for frame in host.frames if frame.get("result") == "I tried."]
     assert report["permission_denials"]
     assert not (tmp_path / "work" / "made.txt").exists()
+
+
+SHAPED = {"tool": "StructuredOutput", "input": {"n": 4}}
+
+
+@pytest.mark.parametrize("again", [5, None])
+def test_a_turn_about_a_command_is_asked_once_for_the_required_result(
+    tmp_path: Path, again: int | None
+) -> None:
+    """The result of the first turn remains if the second one has none."""
+
+    def shaped(_: Json) -> Json:
+        pid_of(tmp_path, "a")
+        let_through(tmp_path, "a")
+        return uses(SHAPED)
+
+    plan = answers(BUILD)
+    plan["go"][1] = shaped
+    then = {"text": "No."} if again is None else uses(SHAPED | {"input": {"n": again}})
+    plan["Call StructuredOutput"] = [then]
+    schema = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}})
+    with serving(by_prompt(plan), strict=True) as server:
+        args = ("-p", "go", "--allowedTools", "Bash", "--json-schema", schema)
+        done = clew(tmp_path, server.url, *args, "--output-format", "json")
+        assert len(server.requests) == 4
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["structured_output"] == {"n": again or 4}
+
+
+FLOOD = "head -c 70000000 /dev/zero | tr '\\0' x"
+
+
+def test_the_model_learns_that_the_file_of_a_command_is_cut(tmp_path: Path) -> None:
+    flood = in_background(waits("a", FLOOD), description="Flood")
+    plan = lets_through(tmp_path, answers(flood))
+    with serving(by_prompt(plan), strict=True) as server:
+        args = ("-p", "go", "--allowedTools", "Bash", "--output-format", "stream-json", "--verbose")
+        done = clew(tmp_path, server.url, *args)
+        said = told(server.requests[-1].body)
+    cut = "completed; the output file has only the first 67,108,864 of 70,000,009 bytes"
+    assert cut in said
+    frames = [json.loads(line) for line in done.stdout.splitlines()]
+    (ended,) = [frame for frame in frames if frame.get("subtype") == "task_notification"]
+    assert ended["summary"].endswith(cut)
 
 
 @pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])

@@ -47,7 +47,8 @@ def test_the_model_wakes_itself_and_lists_and_deletes(tmp_path: Path) -> None:
         assert host.result()["result"] == "I wait."
         woken = host.result()
         assert woken["result"] == "I looked."
-        assert woken["origin"] == {"kind": "task-notification"}
+        assert woken["origin"]["kind"] == "task-notification"
+        assert woken["origin"]["producer"] == "schedule"
         assert host.end() == 0
         last = told(server.requests[-1].body)
     assert "[Schedule s1, once on " in last

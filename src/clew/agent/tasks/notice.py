@@ -34,6 +34,8 @@ class Notice(Struct, frozen=True, kw_only=True):
     words: str = ""
     tool_use_id: str = ""
     file: str | None = None
+    # A note if the file does not have all of the output.
+    cut: str = ""
     # The work's result: for an agent, its last message.
     result: str = ""
     lines: tuple[str, ...] = ()
@@ -63,7 +65,18 @@ def in_words(notice: Notice) -> str:
     return wrap_in_tag("task-notification", "\n" + "\n".join(parts) + "\n")
 
 
+def describe_cut(saved_bytes: int, size: int) -> str:
+    """Return a note if a file has only the beginning of an output, else an empty string."""
+    if saved_bytes >= size:
+        return ""
+    return f"the output file has only the first {saved_bytes:,} of {size:,} bytes"
+
+
 def about(notice: Notice) -> str:
+    return "; ".join(filter(None, [_describe(notice), notice.cut]))
+
+
+def _describe(notice: Notice) -> str:
     if notice.status == "running" and notice.is_of_before:
         return f"{named(notice.kind, notice.title)} is still running, because the user kept it"
     return read_summary(notice.kind, notice.title, notice.status, notice.words)

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from clew.agent.tasks.notice import Notice
+from clew.agent.tasks.notice import Notice, describe_cut
 from clew.core.messages.errors import UserError
 from clew.system.process.output import ProcessOutput
 
@@ -133,6 +133,12 @@ class BackgroundTask:
         """The file with the task's entire output: its own or that of `output`; None without one."""
         return self._file or self.output.saved_at
 
+    @property
+    def cut(self) -> str:
+        """A note if `file` has only the beginning of the output, else empty."""
+        output = self.output
+        return describe_cut(output.saved_bytes, output.size) if output.saved_at else ""
+
     def end(self, ending: TaskEnding) -> None:
         self.ending = ending
         self._end_s = time.monotonic()
@@ -187,6 +193,7 @@ class BackgroundTask:
             tool_use_id=self.tool_use_id,
             result=self.ending.result if self.ending else "",
             file=None if self.file is None else str(self.file),
+            cut=self.cut,
             lines=lines,
             dropped_lines=dropped,
             is_of_before=was_of_before,

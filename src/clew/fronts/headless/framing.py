@@ -54,7 +54,7 @@ def frame_event(
     match moment:
         case "began":
             about = {**named(task), "description": task.title, "task_type": task.wire_kind}
-            began = system("task_started", **about)
+            began = system("task_started", is_backgrounded=task.is_background, **about)
             return [*listed(running, system), began] if task.is_background else [began]
         case "moved":
             if task.usage is None:
@@ -72,7 +72,7 @@ def ended(task: BackgroundTask, system: Frame) -> list[Json]:
     patch = {"status": STATES.get(task.status, task.status), "end_time": round(time.time() * 1000)}
     used = {} if task.usage is None else {"usage": usage(task)}
     return [
-        system("task_updated", task_id=task.id, patch=patch),
+        system("task_updated", task_id=task.id, run_id=task.id, patch=patch),
         system(
             "task_notification",
             **named(task),
@@ -94,7 +94,9 @@ def listed(running: Iterable[BackgroundTask], system: Frame) -> list[Json]:
 
 
 def named(task: BackgroundTask) -> Json:
-    return {"task_id": task.id} | ({"tool_use_id": task.tool_use_id} if task.tool_use_id else {})
+    return {"task_id": task.id, "run_id": task.id} | (
+        {"tool_use_id": task.tool_use_id} if task.tool_use_id else {}
+    )
 
 
 def usage(task: BackgroundTask) -> Json:
@@ -109,7 +111,8 @@ def usage(task: BackgroundTask) -> Json:
 def summary_of(task: BackgroundTask) -> str:
     ending = task.ending
     words = "" if ending is None else ending.words
-    return read_summary(task.kind, task.title, task.status, words)
+    summary = read_summary(task.kind, task.title, task.status, words)
+    return f"{summary}; {task.cut}" if task.cut else summary
 
 
 # Frames of subagents, linked to the call that started each.
@@ -223,6 +226,7 @@ class TurnFrames:
         wanted: Options,
         *,
         summarizes_calls: bool = False,
+        describe_input: Callable[[Json], Json] = dict,
     ) -> None:
         self._session_id = session_id
         self._new_id = new_id
@@ -234,16 +238,20 @@ class TurnFrames:
         self.answers: list[str] = []
         # The ID of the last answered request.
         self.request_id: str | None = None
-        self.tally = Tally(session_id=session_id)
+        self._describe_input = describe_input
+        self.tally = self._new_tally()
         self._agents = Delegated(session_id, tells_text=wanted.agent_text)
         self._progress = CallProgress(session_id, new_id)
         # Finished calls that no summary includes yet; None if the host wants no summaries.
         self._calls: list[tuple[Json, bool]] | None = [] if summarizes_calls else None
 
+    def _new_tally(self) -> Tally:
+        return Tally(session_id=self._session_id, describe_input=self._describe_input)
+
     def begin(self) -> None:
         """Begin a turn and reset its counters."""
         self.answers = []
-        self.tally = Tally(session_id=self._session_id)
+        self.tally = self._new_tally()
         self._framed.clear()
 
     def system(self, subtype: str, **fields: Any) -> Json:

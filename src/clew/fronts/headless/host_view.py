@@ -9,7 +9,7 @@ Decision: docs/decisions/140-host-protocol.md
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from clew.fronts.drive import Cause, FrontInput, FrontView, Line, News, Next
 from clew.fronts.headless import framing as task_frames
 from clew.fronts.headless.channel import HostChannel
 from clew.fronts.headless.framing import TurnFrames, list_commands, list_servers
+from clew.fronts.headless.permission import make_describer
 from clew.fronts.headless.result import (
     end_compaction,
     end_without_turn,
@@ -42,7 +43,7 @@ from clew.session.session import Session
 from clew.system.clock import make_id
 from clew.system.config.environment import freeze
 
-NEWS: Json = {"kind": "task-notification"}
+NEWS = "task-notification"
 # The errors of a full disk, by the names that hosts know.
 FULL = frozenset({"ENOSPC", "EDQUOT"})
 TOO_LATE = "a signal ended the session before it could answer this prompt"
@@ -170,6 +171,13 @@ class HostInput(FrontInput):
         self._changed.set()
 
 
+def origin_of_news(entries: Iterable[Json]) -> Json:
+    """Return the origin of the first news in a turn, without the IDs of messages."""
+    origins = (entry.get("origin") or {} for entry in entries)
+    origin: Json = next((o for o in origins if o.get("kind") == NEWS), {"kind": NEWS})
+    return {name: value for name, value in origin.items() if name != "messages"}
+
+
 def is_command(typed: str) -> bool:
     """Return whether a prompt is a clew command, which is never passed to a running turn."""
     return isinstance(parse(typed, takes_notes=False), TypedCommand)
@@ -224,6 +232,7 @@ class HostView(FrontView):
             make_id,
             options,
             summarizes_calls=freeze(self._environ).switch("tool_summaries"),
+            describe_input=make_describer(session),
         )
         session.parts.tasks.watchers.append(self._task)
         session.rules.mode_watchers.append(self.tell_mode)
@@ -324,9 +333,9 @@ class HostView(FrontView):
 
     async def _end(self, ended: TurnEnded, line: Line | None, *, is_news: bool = False) -> None:
         framing, session = self._framing, self.session
-        origin = NEWS if is_news else None if line is None else line.origin
         # Entries of an interrupted turn may have been recorded without an event.
         rest = session.story.since(self._said)
+        origin = origin_of_news(rest) if is_news else None if line is None else line.origin
         for frame in [*framing.entries(rest), *framing.sum_up_calls(), *framing.close_stream()]:
             await self._channel.send(frame)
         if ended.reason == "refused":

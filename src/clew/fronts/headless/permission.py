@@ -172,6 +172,12 @@ def describe_question(permission_prompt: Question, rules: SessionRules) -> Json:
     )
 
 
+def make_describer(session: Session) -> Callable[[Json], Json]:
+    """Return a function that gives a call's input an absolute file path, as questions have it."""
+    home = str(session.rules.standing.places.home)
+    return lambda tool_input: with_absolute_path(tool_input, session.workspace.where(), home)
+
+
 def keep_spelling(verdict: Verdict, described: Json) -> Verdict:
     """Return the verdict; if it approves the input that the host received, keep the call's input.
 

@@ -4,6 +4,7 @@ The names of the fields are those that hosts of this protocol already read.
 """
 
 import time
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
@@ -60,6 +61,8 @@ class Tally(Struct, kw_only=True):
     """The data for a result, collected while a turn runs."""
 
     session_id: str
+    # Returns a call's input as hosts receive it, with an absolute file path.
+    describe_input: Callable[[Json], Json] = dict
     text: str = ""
     # As in the Agent SDK, this counts the prompt, each tool result, and an interruption.
     turns: int = 1
@@ -71,6 +74,8 @@ class Tally(Struct, kw_only=True):
     counted: set[str] = set()
     api_ms: int = 0
     denials: list[Json] = []
+    # Their inputs as hosts receive them.
+    denied_inputs: list[Json] = []
     # Denials that no approval could have prevented, by a rule or a hook, with the reason.
     firm_denials: list[tuple[Json, str]] = []
     # Why the API's prompt cache missed, by entry.
@@ -116,6 +121,7 @@ class Tally(Struct, kw_only=True):
                 "tool_input": event.block["input"],
             }
             self.denials.append(denial)
+            self.denied_inputs.append(self.describe_input(event.block["input"]))
             if not (event.display.startswith(NOBODY_TO_ASK) or NEVER_ASKS in event.display):
                 self.firm_denials.append((denial, event.display))
 
@@ -216,7 +222,10 @@ def make_result(
         "total_cost_usd": cost_usd,
         "usage": usage,
         "modelUsage": model_usage,
-        "permission_denials": tally.denials,
+        "permission_denials": [
+            denial | {"tool_input": tool_input}
+            for denial, tool_input in zip(tally.denials, tally.denied_inputs, strict=True)
+        ],
         "uuid": uuid,
         **({"cache_misses": list(tally.cache_misses.values())} if tally.cache_misses else {}),
         **({} if tally.structured is None else {"structured_output": tally.structured}),

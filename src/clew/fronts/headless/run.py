@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -39,7 +40,7 @@ from clew.core.normalize.repairs import describe_repairs as mended_in_words
 from clew.core.wire import Said
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next
 from clew.fronts.ends import code_of, hear_signals, is_connected, run_front
-from clew.fronts.headless.permission import ask_tool, deny_unasked
+from clew.fronts.headless.permission import ask_tool, deny_unasked, make_describer
 from clew.fronts.headless.result import (
     Tally,
     end_compaction,
@@ -263,7 +264,7 @@ class PrintView(FrontView):
 
     def __init__(self, session: Session, *, is_text: bool) -> None:
         self.session = session
-        self.tally = Tally(session_id=session.session_id)
+        self.tally = Tally(session_id=session.session_id, describe_input=make_describer(session))
         self.ended = TurnEnded(reason="completed")
         # Whether the model was asked.
         self.was_asked = False
@@ -303,6 +304,11 @@ class PrintView(FrontView):
                     f"clew: {event.failure.message}; retrying in {max(1, event.delay_s):.0f} s",
                     file=sys.stderr,
                 )
+
+    def turn(self, cause: Cause) -> AbstractAsyncContextManager[None]:
+        # The result covers the entire run.
+        self.tally.turns += cause.line is None
+        return nullcontext()
 
     async def show(self, outcome: Show, _: Line | None) -> None:
         self.ended, self.is_begun = end_without_turn(outcome, self.tally), True

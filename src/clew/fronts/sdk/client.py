@@ -336,7 +336,7 @@ class ClewClient:
     def _note_answered(self, result: Json) -> None:
         """Remove the prompts that a result answers from the prompts without a result."""
         answered = result.get("user_message_uuids") or []
-        if not answered and result.get("origin") != NEWS:
+        if not answered and (result.get("origin") or {}).get("kind") != NEWS:
             answered = [*self._unanswered][:1]  # A command such as /clear, the oldest prompt.
         for uuid in answered:
             self._unanswered.pop(uuid, None)
