@@ -52,7 +52,7 @@ $(VENV)/.published: $(READY) locks/e2e.txt
 e2e: $(VENV)/.published $(VENV)/.dist ## run end-to-end tests with published programs
 	@command -v chromium chromium-browser google-chrome >/dev/null || \
 	  { echo "the tests of the page need Chromium; on Debian or Ubuntu: apt-get install chromium"; exit 1; }
-	@CLEW_TESTS_TARGET=e2e CLEW_TESTS_EXEC=1 $(PYTEST) -n 2 --dist loadfile -m "e2e and not local" tests --timeout 900
+	@CLEW_TESTS_TARGET=e2e CLEW_TESTS_EXEC=1 $(PYTEST) -n 2 --dist loadfile -m "e2e and not (local or compat)" tests --timeout 900
 
 e2e-local: $(READY) ## run tool turns against a real llama.cpp server (built once)
 	@$(PY) -m scripts.llama_server
@@ -64,11 +64,8 @@ crash: $(READY) ## test crashes, full disks and damaged files
 fuzz: $(READY) ## run generated command lines that permissions allow (SECONDS, SEED, HOLES=1)
 	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1) $(if $(HOLES),--holes)
 
-compat: $(READY) ## run tests of other projects against clew (SDK=CHECKOUT, NVIM_PLUGIN=CHECKOUT)
-	@test -d "$(SDK)/e2e-tests" || test -d "$(NVIM_PLUGIN)/lua/claudecode" || \
-	  { echo "name a checkout of the Agent SDK's or of claudecode.nvim's repository: make compat SDK=FOLDER NVIM_PLUGIN=FOLDER"; exit 1; }
-	@test -z "$(SDK)" || $(PY) -m pytest -q -c /dev/null --rootdir . -p tests.compat.sdk_plugin --timeout 120 $(SDK)/e2e-tests
-	@test -z "$(NVIM_PLUGIN)" || NVIM_PLUGIN="$(NVIM_PLUGIN)" $(PYTEST) tests/compat/neovim_plugin.py
+compat: $(READY) ## drive published programs without a network (SDK=CHECKOUT, NVIM_PLUGIN=CHECKOUT, ONLY=NAME)
+	@$(PY) -m tests.compat --sdk "$(SDK)" --nvim-plugin "$(NVIM_PLUGIN)" --only "$(ONLY)"
 
 bench: $(VENV)/.published ## measure speed relative to other programs (ONLY=subject)
 	@$(PY) -m benchmarks $(ONLY)

@@ -1,6 +1,6 @@
 """The published Agent SDK drives clew: queries, a client, callbacks, and sessions read by the host.
 
-Its own end-to-end tests are run by `make compat SDK=CHECKOUT`; see docs/extending/compatibility.md.
+`make compat` runs these tests, and with SDK=CHECKOUT also the end-to-end tests of its repository.
 """
 
 import asyncio
@@ -45,7 +45,8 @@ MAKES = {
     ],
 }
 
-pytestmark = pytest.mark.e2e
+PROGRAM = "claude-agent-sdk"
+pytestmark = [pytest.mark.e2e, pytest.mark.compat]
 
 
 def options(home: Path, url: str, **more: Any) -> ClaudeAgentOptions:

@@ -7,8 +7,6 @@ what clew does with it.
 
 import dataclasses
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -22,9 +20,10 @@ from clew.core.frame_kinds import FRAMES, FrameKind
 from clew.core.wire import COMPATIBLE_VERSION
 from clew.fronts.headless.controls import find_handler
 from clew.system.config.settings import BY_NAME
-from tests.compat.test_typescript_sdk import PACKAGE
+from tests.compat.programs import PROGRAMS, folder_of, install
 
 Row = tuple[str, str, str]
+TYPESCRIPT = "@anthropic-ai/claude-agent-sdk"
 TABLE = Path(__file__).with_name("published.tsv")
 # Requests of clew to the host, and members of the handshake that are no options.
 ASKED = {"can_use_tool", "elicitation", "hook_callback"}
@@ -83,7 +82,7 @@ def test_clew_has_what_the_table_says() -> None:
 
 
 def test_clew_names_the_version_that_was_compared() -> None:
-    major, _, patch = PACKAGE.rpartition("@")[2].rpartition(".")
+    major, _, patch = PROGRAMS[TYPESCRIPT].version.rpartition(".")
     assert major == "0.3"
     assert f"2.1.{patch}" == COMPATIBLE_VERSION
 
@@ -157,13 +156,9 @@ class PublishedTypes:
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> PublishedTypes:
-    npm = shutil.which("npm")
-    assert npm is not None, "npm is needed to get the types of the TypeScript SDK"
-    folder = tmp_path_factory.mktemp("types")
-    words = [npm, "install", "--silent", "--no-audit", "--no-fund", "--omit=optional"]
-    subprocess.run([*words, "--ignore-scripts", "--prefix", str(folder), PACKAGE], check=True)
-    package = folder / "node_modules" / PACKAGE.rpartition("@")[0]
+def published() -> PublishedTypes:
+    install(TYPESCRIPT)
+    package = folder_of(TYPESCRIPT) / "node_modules" / TYPESCRIPT
     return PublishedTypes((package / "sdk.d.ts").read_text("utf-8"))
 
 

@@ -1,21 +1,17 @@
 """Published programs that read clew's sessions or drive clew, unchanged.
 
-Each is installed in the version that the table of docs/extending/compatibility.md names, against a
-scripted service on this machine; every other address is out of reach. The table is written by a run
-with CLEW_DRAW=1, and every other run compares its row.
+`make compat` runs these tests, each against a scripted service, where no other machine can be
+reached. programs.py has the versions, and what each test drives.
 """
 
 import contextlib
 import json
 import os
 import pty
-import shutil
 import socket
 import sqlite3
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGTERM
 from typing import IO, Any
@@ -24,182 +20,30 @@ import httpx2
 import pyte
 import pytest
 
-from clew.testing.server import LoopbackServer, serving
+from clew.testing.server import serving
+from tests.compat.programs import MAKES, Json, Program, drives
 from tests.compat.sdk_plugin import executable
 from tests.fronts.headless.clew_process import until
 from tests.fronts.terminal.screen import COLUMNS, PLAIN, ROWS, Glass, OnScreen
 
-Json = dict[str, Any]
-UV = str(Path(sys.executable).parent / "uv")
-TABLE = Path(__file__).parents[2] / "docs" / "extending" / "compatibility.md"
 NOWHERE = "http://127.0.0.1:9"
-# The packages of each program; the first names the version.
-PACKAGES: dict[str, tuple[str, ...]] = {
-    "ccusage 18": ("ccusage@18.0.11",),
-    "ccusage 20": ("ccusage@20.0.24", "@ccusage/ccusage-linux-x64@20.0.24"),
-    "ccstatusline": ("ccstatusline@2.2.30",),
-    "claude-agent-acp": ("@agentclientprotocol/claude-agent-acp@0.101.0",),
-    "ai-sdk-provider-claude-code": ("ai-sdk-provider-claude-code@4.1.0",),
-    "happy": ("happy@1.2.5",),
-    # A plugin: unpacked beside the programs that it runs with, without the parsers of its own search.
-    "claude-mem": ("claude-mem@13.25.3", "bun@1.4.5", "zod@4"),
-    "claude-monitor": ("claude-monitor==4.0.0",),
-    "claude-code-log": ("claude-code-log==1.7.0",),
-    "claude-code-transcripts": ("claude-code-transcripts==0.6",),
-    "claude-code-tools": ("claude-code-tools==1.30.2",),
-    "sniffly": ("sniffly==0.1.5",),
-    "openinference": (
-        "openinference-instrumentation-claude-agent-sdk==0.1.22",
-        "claude-agent-sdk==0.2.189",
-        "opentelemetry-sdk",
-    ),
-    "inspect-swe": ("inspect-swe==0.2.72", "inspect-ai==0.3.285", "anthropic"),
-    "mlflow": (
-        "mlflow-skinny==3.17.2",
-        "claude-agent-sdk==0.2.189",
-        "anthropic",
-        "python-dateutil",
-    ),
-    "tdd-guard": ("tdd-guard@0.8.1",),
-    "claude-max-api-proxy": ("claude-max-api-proxy@1.0.0",),
-    "claude-code-acp": ("@zed-industries/claude-code-acp@0.16.2",),
-    "claude-code-mcp": ("@steipete/claude-code-mcp@1.10.12",),
-    "claude-code-openai": ("claude-code-openai==0.1.1",),
-    "claude-code-sdk": ("claude-code-sdk==0.0.25",),
-    "claude-code-langchain": ("claude-code-langchain==0.1.0", "claude-agent-sdk==0.2.189"),
-    "agent-framework-claude": (
-        "agent-framework-claude==1.0.0b261015",
-        "claude-agent-sdk==0.2.189",
-    ),
-    "agent-client-protocol": ("agent-client-protocol==0.12.1",),
-    "cchooks": ("cchooks==0.1.5",),
-    "claude-conversation-extractor": ("claude-conversation-extractor==1.1.2",),
-    "cc-conversation-search": ("cc-conversation-search==0.5.3",),
-    "claude-code-to-sqlite": ("claude-code-to-sqlite==0.1.0",),
-}
-MAKES = {
-    "scenario": 1,
-    "answers": [
-        {"content": ["I make it.", {"tool": "Bash", "input": {"command": "mkdir gold"}}]},
-        {"text": "It is done."},
-        {"text": "Once more.", "times": "always"},
-    ],
-}
-pytestmark = pytest.mark.e2e
-
-
-class Program:
-    """A published program with a home folder of its own, in which clew has its sessions too."""
-
-    def __init__(self, name: str, programs: Path, home: Path) -> None:
-        self.name = name
-        self.home = home
-        self.work = home / "work"
-        self.work.mkdir(parents=True)
-        # No first start, which would ask questions.
-        (home / ".claude" / "clew").mkdir(parents=True)
-        self.folder = install(name, programs)
-        self.environ = {
-            "PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "CI": "1",
-            "HTTPS_PROXY": NOWHERE, "HTTP_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1,localhost",
-            "ANTHROPIC_API_KEY": "sk-ant-test-0000", "CLEW": executable(), "WORK": str(self.work),
-        }  # fmt: skip
-
-    def command(self, name: str) -> str:
-        is_npm = (self.folder / "node_modules").exists()
-        return str(self.folder / ("node_modules/.bin" if is_npm else "bin") / name)
-
-    def run(self, *words: str, data: str = "") -> str:
-        done = subprocess.run(
-            words, cwd=self.work, env=self.environ, input=data, capture_output=True,
-            encoding="utf-8", timeout=180, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    @contextlib.contextmanager
-    def using(self, server: LoopbackServer) -> Iterator[None]:
-        self.environ["ANTHROPIC_BASE_URL"] = server.url
-        yield
-
-    def hold_session(self) -> tuple[Path, Json]:
-        """Let clew write a session of two turns; return its transcript and the last result."""
-        with serving(MAKES) as server, self.using(server):
-            flags = ("--output-format", "json", "--allowedTools", "Bash")
-            self.run(executable(), "-p", "Make it", *flags)
-            result = json.loads(self.run(executable(), "-p", "Again", "-c", *flags))
-        (path,) = (self.home / ".claude" / "projects").glob("*/*.jsonl")
-        return path, result
-
-    def enter(self, driven: str) -> None:
-        """Compare this program's row of the table, or write it with CLEW_DRAW=1."""
-        version = PACKAGES[self.name][0].rpartition("@")[2].rpartition("==")[2]
-        begin = f"| {self.name} | {version} | "
-        lines = TABLE.read_text("utf-8").splitlines(keepends=True)
-        old = next((line for line in lines if line.startswith(f"| {self.name} |")), "")
-        if os.environ.get("CLEW_DRAW") == "1":
-            new = f"{begin}{datetime.now(UTC):%Y-%m-%d} | {driven} |\n"
-            TABLE.write_text(
-                "".join(lines).replace(old, new) if old else "".join(lines) + new, "utf-8"
-            )
-        else:
-            assert old.startswith(begin), old
-            assert old.endswith(f" | {driven} |\n"), old
-
-
-def install(name: str, programs: Path) -> Path:
-    """Install a program unless an earlier run with PROGRAMS did; return its folder."""
-    folder = programs / name.replace(" ", "-")
-    if (folder / "installed").exists():
-        return folder
-    folder.mkdir(parents=True, exist_ok=True)
-    packages = PACKAGES[name]
-    if name == "claude-mem":
-        packed = subprocess.run(
-            ["npm", "pack", "--silent", packages[0]],
-            cwd=folder, check=True, capture_output=True, encoding="utf-8", timeout=300,
-        )  # fmt: skip
-        subprocess.run(["tar", "xzf", packed.stdout.strip()], cwd=folder, check=True)
-        packages = packages[1:]
-    if any("==" in package for package in packages):
-        subprocess.run([UV, "venv", "--quiet", "--clear", str(folder)], check=True, timeout=300)
-        words = [UV, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
-    else:
-        npm = shutil.which("npm")
-        assert npm is not None, "npm is needed to install published programs"
-        words = [npm, "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
-        words += ["--prefix", str(folder)]
-    subprocess.run([*words, *packages], check=True, timeout=900)
-    (folder / "installed").touch()
-    return folder
-
-
-@pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Path(os.environ.get("PROGRAMS") or tmp_path_factory.mktemp("programs"))
-
-
-@pytest.fixture
-def begin(programs: Path, tmp_path: Path) -> Callable[[str], Program]:
-    return lambda name: Program(name, programs, tmp_path)
+pytestmark = [pytest.mark.e2e, pytest.mark.compat]
 
 
 # -- programs that read sessions
 
 
-@pytest.mark.parametrize("name", ["ccusage 18", "ccusage 20"])
-def test_ccusage(begin: Callable[[str], Program], name: str) -> None:
-    program = begin(name)
+@drives("ccusage 18", "ccusage 20")
+def test_ccusage(program: Program) -> None:
     _, result = program.hold_session()
     report = json.loads(program.run(program.command("ccusage"), "daily", "--json", "--offline"))
     totals = report["totals"]
     assert totals["inputTokens"] == 300
     assert totals["totalCost"] == pytest.approx(result["total_cost_usd"])
-    program.enter("tokens and cost of a day, the same as clew's own")
 
 
-def test_claude_monitor(begin: Callable[[str], Program]) -> None:
-    program = begin("claude-monitor")
+@drives("claude-monitor")
+def test_claude_monitor(program: Program) -> None:
     _, result = program.hold_session()
     words = ("--view", "daily", "--output", "json", "--once")
     report = json.loads(program.run(program.command("claude-monitor"), *words))
@@ -207,12 +51,11 @@ def test_claude_monitor(begin: Callable[[str], Program]) -> None:
         model["inputTokens"] + model["outputTokens"] for model in result["modelUsage"].values()
     )
     assert report["limits"]["five_hour"]["tokens_used"] >= spent > 0
-    program.enter("the tokens of the current five hours, each response once")
 
 
-@pytest.mark.parametrize("name", ["claude-code-log", "claude-code-transcripts"])
-def test_pages_of_a_session(begin: Callable[[str], Program], name: str) -> None:
-    program = begin(name)
+@drives("claude-code-log", "claude-code-transcripts")
+def test_pages_of_a_session(program: Program) -> None:
+    name = program.name
     path, _ = program.hold_session()
     page = program.home / "page"
     if name == "claude-code-log":
@@ -223,17 +66,15 @@ def test_pages_of_a_session(begin: Callable[[str], Program], name: str) -> None:
         text = "".join(file.read_text("utf-8") for file in page.glob("*.html"))
     for said in ("Make it", "I make it.", "mkdir gold", "It is done.", "Again", "Once more."):
         assert said in text
-    program.enter("a session as a page: prompts, calls, results")
 
 
-def test_claude_code_tools(begin: Callable[[str], Program]) -> None:
-    program = begin("claude-code-tools")
+@drives("claude-code-tools")
+def test_claude_code_tools(program: Program) -> None:
     path, _ = program.hold_session()
     text = program.home / "session.txt"
     program.run(program.command("aichat"), "export", str(path), "--output", str(text))
     assert "Bash(mkdir gold)" in text.read_text("utf-8")
     assert path.stem in program.run(program.command("aichat"), "info", str(path))
-    program.enter("`aichat export` and `aichat info` of a session")
 
 
 def responds(client: httpx2.Client, path: str) -> bool:
@@ -243,8 +84,8 @@ def responds(client: httpx2.Client, path: str) -> bool:
         return False
 
 
-def test_sniffly(begin: Callable[[str], Program], tmp_path: Path) -> None:
-    program = begin("sniffly")
+@drives("sniffly")
+def test_sniffly(program: Program, tmp_path: Path) -> None:
     path, _ = program.hold_session()
     words = [program.command("sniffly"), "init", "--no-browser", "--port", "18199"]
     with (
@@ -260,7 +101,6 @@ def test_sniffly(begin: Callable[[str], Program], tmp_path: Path) -> None:
     # It counts each line of a response, in sessions of the other product too.
     assert stats["overview"]["total_tokens"]["input"] == 400
     assert stats["tools"]["usage_counts"] == {"Bash": 1}
-    program.enter("its dashboard: tokens and tools of a project")
 
 
 @contextlib.contextmanager
@@ -275,12 +115,15 @@ def running(program: Program, words: list[str], log: IO[str], **more: Any) -> It
             child.terminate()
 
 
-def test_ccstatusline(begin: Callable[[str], Program]) -> None:
-    program = begin("ccstatusline")
-    seen = program.home / "seen.json"
-    line = {"type": "command", "command": f"tee {seen} | {program.command('ccstatusline')}"}
+@drives("ccstatusline")
+def test_ccstatusline(program: Program) -> None:
+    shows_line(program, program.command("ccstatusline"), "Ctx", "Sonnet")
+
+
+def shows_line(program: Program, command: str, *words: str) -> None:
+    """Assert that a status line is on the screen below the prompt, with these words."""
     (program.home / ".claude" / "settings.json").write_text(
-        json.dumps({"statusLine": line}), "utf-8"
+        json.dumps({"statusLine": {"type": "command", "command": command}}), "utf-8"
     )
     environ = program.environ | {"CLEW_CONFIG_DIR": str(program.home / ".claude")}
     with (
@@ -291,16 +134,15 @@ def test_ccstatusline(begin: Callable[[str], Program]) -> None:
     ):
         screen.type("go\r")
         screen.expect("It is done.")
-        screen.expect("Ctx")
-        assert "Sonnet" in screen.text
-    program.enter("its default widgets, below clew's prompt")
+        for word in words:
+            screen.expect(word)
 
 
 # -- programs that drive clew
 
 
-def test_claude_agent_acp(begin: Callable[[str], Program], tmp_path: Path) -> None:
-    program = begin("claude-agent-acp")
+@drives("claude-agent-acp")
+def test_claude_agent_acp(program: Program, tmp_path: Path) -> None:
     program.environ["CLAUDE_CODE_EXECUTABLE"] = executable()
     words = ["node", program.command("claude-agent-acp")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
@@ -320,7 +162,6 @@ def test_claude_agent_acp(begin: Callable[[str], Program], tmp_path: Path) -> No
     assert (ended["usage"]["inputTokens"], editor.permissions) == (200, ["mkdir gold"])
     assert (program.work / "gold").is_dir()
     assert "I make it.It is done." in editor.text
-    program.enter("a prompt, a permission prompt, a change of the mode")
 
 
 class AcpEditor:
@@ -383,8 +224,8 @@ console.log(JSON.stringify({ content, usage, streamed }));
 """
 
 
-def test_ai_sdk_provider(begin: Callable[[str], Program]) -> None:
-    program = begin("ai-sdk-provider-claude-code")
+@drives("ai-sdk-provider-claude-code")
+def test_ai_sdk_provider(program: Program) -> None:
     program.environ["FOLDER"] = str(program.folder)
     with serving(MAKES) as server, program.using(server):
         seen = json.loads(program.run("node", "--input-type=module", "-e", AI_SDK))
@@ -392,7 +233,6 @@ def test_ai_sdk_provider(begin: Callable[[str], Program]) -> None:
     assert seen["content"][-1]["text"] == "It is done."
     assert seen["usage"]["inputTokens"]["total"] == 200
     assert seen["streamed"] == "Once more."
-    program.enter("`doGenerate` with a tool call, and `doStream`")
 
 
 QUERY = """
@@ -433,24 +273,22 @@ print(json.dumps([[span.name for span in trace.data.spans], trace.info.token_usa
 """
 
 
-def test_openinference(begin: Callable[[str], Program]) -> None:
-    program = begin("openinference")
+@drives("openinference")
+def test_openinference(program: Program) -> None:
     with serving(MAKES) as server, program.using(server):
         spans = json.loads(program.run(program.command("python"), "-c", OPENINFERENCE))
     assert spans.pop("Bash")["tool.parameters"] == '{"command": "mkdir gold"}'
     (agent,) = spans.values()
     assert (agent["output.value"], agent["llm.token_count.prompt"]) == ("It is done.", 200)
-    program.enter("a span for the turn with its tokens, and one for the tool call")
 
 
-def test_mlflow(begin: Callable[[str], Program]) -> None:
-    program = begin("mlflow")
+@drives("mlflow")
+def test_mlflow(program: Program) -> None:
     with serving(MAKES) as server, program.using(server):
         said = program.run(program.command("python"), "-c", MLFLOW).splitlines()[-1]
     names, usage = json.loads(said)
     assert "tool_Bash" in names
     assert usage["input_tokens"] == 200
-    program.enter("`autolog`: a trace with the tool call and the tokens")
 
 
 INSPECT = """
@@ -475,8 +313,8 @@ print(json.dumps([log.status, [message.role for message in messages], messages[-
 """
 
 
-def test_inspect_swe(begin: Callable[[str], Program]) -> None:
-    program = begin("inspect-swe")
+@drives("inspect-swe")
+def test_inspect_swe(program: Program) -> None:
     (program.home / "bin").mkdir()
     (program.home / "bin" / "claude").symlink_to(executable())
     program.environ["PATH"] = f"{program.home / 'bin'}:{program.environ['PATH']}"
@@ -484,7 +322,6 @@ def test_inspect_swe(begin: Callable[[str], Program]) -> None:
     status, roles, last = json.loads(said)
     assert (status, last) == ("success", "It is done.")
     assert roles[-3:] == ["assistant", "tool", "assistant"]
-    program.enter("`claude_code` with mockllm in the local sandbox; its tokenizer replaced")
 
 
 class ProgramOnScreen(OnScreen):
@@ -507,8 +344,8 @@ class ProgramOnScreen(OnScreen):
         self.raw = self._unfinished = b""
 
 
-def test_happy(begin: Callable[[str], Program]) -> None:
-    program = begin("happy")
+@drives("happy")
+def test_happy(program: Program) -> None:
     happy = program.home / ".happy"
     happy.mkdir()
     # An account of a service that is out of reach: local mode needs none that answers.
@@ -534,7 +371,6 @@ def test_happy(begin: Callable[[str], Program]) -> None:
     finally:
         program.run(program.command("happy"), "daemon", "stop")
     assert (program.work / "gold").is_dir()
-    program.enter("local mode: a prompt and a permission prompt in its terminal")
 
 
 REMEMBERED = {
@@ -544,9 +380,9 @@ REMEMBERED = {
 }
 
 
-def test_claude_mem(begin: Callable[[str], Program]) -> None:
+@drives("claude-mem")
+def test_claude_mem(program: Program) -> None:
     """Its hooks start a server that outlives clew, and that asks clew what to remember."""
-    program = begin("claude-mem")
     home, plugin = program.home / ".claude-mem", program.folder / "package" / "plugin"
     (program.home / "bin").mkdir()
     (program.home / "bin" / "claude").symlink_to(executable())
@@ -585,7 +421,6 @@ def test_claude_mem(begin: Callable[[str], Program]) -> None:
         finally:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 os.kill(json.loads((home / "worker.pid").read_text("utf-8"))["pid"], SIGTERM)
-    program.enter("a prompt is remembered: its hooks, its server and its questions to clew")
 
 
 def remembered(home: Path, table: str, column: str) -> list[str]:
@@ -603,9 +438,9 @@ def under_the_name_claude(program: Program) -> None:
     program.environ["PATH"] = f"{program.home / 'bin'}:{program.environ['PATH']}"
 
 
-def test_tdd_guard(begin: Callable[[str], Program]) -> None:
+@drives("tdd-guard")
+def test_tdd_guard(program: Program) -> None:
     """Its hook asks clew, with 60 lines on standard input and without --print."""
-    program = begin("tdd-guard")
     under_the_name_claude(program)
     program.environ |= {"USE_SYSTEM_CLAUDE": "true", "VALIDATION_CLIENT": "cli"}
     hook = [{"hooks": [{"type": "command", "command": program.command("tdd-guard")}]}]
@@ -622,7 +457,6 @@ def test_tdd_guard(begin: Callable[[str], Program]) -> None:
         assert len(server.requests) == 3
     assert not Path(path).exists()
     assert not (program.work / ".claude" / "CLAUDE.md").exists()
-    program.enter("its hook asks clew about a change, and blocks it")
 
 
 LANGCHAIN = """
@@ -646,15 +480,14 @@ print(model.with_structured_output(Person).invoke("Bob is 42."))
 """
 
 
-def test_langchain(begin: Callable[[str], Program]) -> None:
-    program = begin("claude-code-langchain")
+@drives("claude-code-langchain")
+def test_langchain(program: Program) -> None:
     calls = [("mcp__langchain__weather", {"city": "Rome"}), ("StructuredOutput", BOB)]
     answers: list[Json] = [{"text": "Plain."}, {"text": "One two."}]
     answers += [{"content": [{"tool": name, "input": given}]} for name, given in calls]
     with serving({"scenario": 1, "answers": answers}) as server, program.using(server):
         said = program.run(program.command("python"), "-c", LANGCHAIN).splitlines()
     assert said == ["Plain.", "One two.", "{'city': 'Rome'}", "name='Bob' age=42"]
-    program.enter("a chat model: text, a stream, a tool call, structured output in one turn")
 
 
 BOB = {"name": "Bob", "age": 42}
@@ -671,13 +504,12 @@ asyncio.run(main())
 """
 
 
-def test_agent_framework(begin: Callable[[str], Program]) -> None:
-    program = begin("agent-framework-claude")
+@drives("agent-framework-claude")
+def test_agent_framework(program: Program) -> None:
     program.environ["CLAUDE_AGENT_CLI_PATH"] = executable()
     with serving(MAKES) as server, program.using(server):
         said = program.run(program.command("python"), "-c", FRAMEWORK).splitlines()
     assert said == ["I make it.It is done. 200", "Once more."]
-    program.enter("`ClaudeAgent`: a run with a tool call, and a streamed one")
 
 
 FIRST_SDK = """
@@ -699,32 +531,28 @@ asyncio.run(main())
 """
 
 
-def test_the_first_sdk(begin: Callable[[str], Program]) -> None:
-    program = begin("claude-code-sdk")
+@drives("claude-code-sdk")
+def test_the_first_sdk(program: Program) -> None:
     under_the_name_claude(program)
     with serving(MAKES) as server, program.using(server):
         said = program.run(program.command("python"), "-c", FIRST_SDK).splitlines()
     assert said == ["Bash {'command': 'mkdir gold'}", "It is done.", "Once more."]
-    program.enter("the SDK's predecessor: a client with a permission callback, and a query")
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("claude-max-api-proxy", ("node_modules/claude-max-api-proxy/dist/server/standalone.js",)),
-        ("claude-code-openai", ("bin/claudegate", "serve", "--port")),
-    ],
-)
-def test_chat_completions(
-    begin: Callable[[str], Program], tmp_path: Path, name: str, words: tuple[str, ...]
-) -> None:
-    program = begin(name)
+STARTS = {
+    "claude-max-api-proxy": ("node", "node_modules/claude-max-api-proxy/dist/server/standalone.js"),
+    "claude-code-openai": ("bin/claudegate", "serve", "--port"),
+}
+
+
+@drives("claude-max-api-proxy", "claude-code-openai")
+def test_chat_completions(program: Program, tmp_path: Path) -> None:
     under_the_name_claude(program)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    start = [str(program.folder / words[0]), *words[1:], port]
-    start = ["node", *start] if words[0].endswith(".js") else start
+    words = [str(program.folder / w) if "/" in w else w for w in STARTS[program.name]]
+    start = [*words, port]
     answers = {"scenario": 1, "answers": [{"text": "Hello.", "times": "always"}]}
     with (
         serving(answers) as server,
@@ -743,12 +571,11 @@ def test_chat_completions(
     assert answer["usage"]["prompt_tokens"] == 100
     assert '"Hello."' in stream
     assert stream.rstrip().endswith("data: [DONE]")
-    program.enter("chat completions over clew, whole and as a stream")
 
 
-def test_the_earlier_acp_adapter(begin: Callable[[str], Program], tmp_path: Path) -> None:
+@drives("claude-code-acp")
+def test_the_earlier_acp_adapter(program: Program, tmp_path: Path) -> None:
     """It selects the first model of the handshake's list."""
-    program = begin("claude-code-acp")
     program.environ["CLAUDE_CODE_EXECUTABLE"] = executable()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
     log = tmp_path / "acp.log"
@@ -767,7 +594,6 @@ def test_the_earlier_acp_adapter(begin: Callable[[str], Program], tmp_path: Path
     assert (session["models"]["currentModelId"], ended["stopReason"]) == ("default", "end_turn")
     assert (editor.permissions, editor.text) == (["`mkdir gold`"], "I make it.It is done.")
     assert "failed" not in log.read_text("utf-8")
-    program.enter("a prompt and a permission prompt, with the default model")
 
 
 ACP = """
@@ -798,12 +624,11 @@ asyncio.run(main())
 """
 
 
-def test_acp_from_python(begin: Callable[[str], Program]) -> None:
-    program = begin("agent-client-protocol")
+@drives("agent-client-protocol")
+def test_acp_from_python(program: Program) -> None:
     with serving(MAKES) as server, program.using(server):
         said = program.run(program.command("python"), "-c", ACP).splitlines()
     assert said == ["Bash: mkdir gold", "end_turn I make it.It is done.", "['go']"]
-    program.enter("`clew acp`: a prompt, a permission prompt, a mode, the list of sessions")
 
 
 CCHOOKS = """#!{python}
@@ -819,8 +644,8 @@ match context:
 """
 
 
-def test_cchooks(begin: Callable[[str], Program]) -> None:
-    program = begin("cchooks")
+@drives("cchooks")
+def test_cchooks(program: Program) -> None:
     script = program.home / "hook.py"
     script.write_text(CCHOOKS.format(python=program.command("python")), "utf-8")
     script.chmod(0o755)
@@ -834,37 +659,33 @@ def test_cchooks(begin: Callable[[str], Program]) -> None:
     assert "no gold here" in denied
     assert "It was made." in told
     assert [path.name for path in program.work.iterdir()] == ["tin"]
-    program.enter("hooks that deny, allow and add context")
 
 
-@pytest.mark.parametrize("name", ["claude-conversation-extractor", "cc-conversation-search"])
-def test_searches_of_sessions(begin: Callable[[str], Program], name: str) -> None:
-    program = begin(name)
+@drives("claude-conversation-extractor", "cc-conversation-search")
+def test_searches_of_sessions(program: Program) -> None:
+    name = program.name
     path, _ = program.hold_session()
     if name == "cc-conversation-search":
         program.run(program.command(name), "index", "--days", "2")
         assert path.stem in program.run(program.command(name), "search", "gold")
-        program.enter("its index of sessions, and a search for a command")
         return
     program.run(program.command("claude-extract"), "--recent", "1", "--output", "out")
     (page,) = (program.work / "out").glob("*.md")
     assert all(text in page.read_text("utf-8") for text in ("Make it", "I make it.", "Once more."))
-    program.enter("a session as Markdown")
 
 
-def test_claude_code_to_sqlite(begin: Callable[[str], Program]) -> None:
-    program = begin("claude-code-to-sqlite")
+@drives("claude-code-to-sqlite")
+def test_claude_code_to_sqlite(program: Program) -> None:
     path, _ = program.hold_session()
     program.run(program.command(program.name), "sessions", "db", str(path.parents[1]))
     stats = program.run(program.command(program.name), "stats", "db")
     assert "Sessions:  1" in stats
     assert "4  claude-sonnet-5-5" in stats
-    program.enter("an import of all sessions, and its statistics")
 
 
-def test_claude_code_mcp(begin: Callable[[str], Program]) -> None:
+@drives("claude-code-mcp")
+def test_claude_code_mcp(program: Program) -> None:
     """Other agents call clew as a tool. It skips permissions, which root may only in a sandbox."""
-    program = begin("claude-code-mcp")
     program.environ |= {"CLAUDE_CLI_NAME": executable(), "IS_SANDBOX": "1"}
     given = {"prompt": "go", "workFolder": str(program.work)}
     params: list[tuple[str, Json]] = [
@@ -889,4 +710,166 @@ def test_claude_code_mcp(begin: Callable[[str], Program]) -> None:
         child.stdin.flush()
         answers = [json.loads(child.stdout.readline()) for _ in lines]
     assert answers[-1]["result"]["content"] == [{"type": "text", "text": "It is done.\n"}]
-    program.enter("its tool, which runs clew in a folder")
+
+
+FLUENT = """
+import { createRequire } from 'module';
+const require = createRequire(process.env.FOLDER + '/x.js');
+const { claude, query } = await import(require.resolve('@instantlyeasy/claude-code-sdk-ts'));
+const options = { cwd: process.env.WORK, allowedTools: ['Bash'], permissionMode: 'default' };
+const kinds = [];
+for await (const message of query('go', options)) kinds.push(message.type);
+const text = await claude().inDirectory(process.env.WORK).query('more').asText();
+console.log(JSON.stringify({ kinds, text }));
+"""
+
+
+@drives("claude-code-sdk-ts")
+def test_a_fluent_sdk(program: Program) -> None:
+    program.environ["FOLDER"] = str(program.folder)
+    under_the_name_claude(program)
+    with serving(MAKES) as server, program.using(server):
+        said = program.run("node", "--input-type=module", "-e", FLUENT)
+    seen = json.loads(said.splitlines()[-1])
+    assert seen["text"] == "Once more."
+    assert seen["kinds"][-1] == "result"
+    assert (program.work / "gold").is_dir()
+
+
+@drives("ralphy-cli")
+def test_ralphy(program: Program) -> None:
+    """It skips permissions, which root may only in a sandbox."""
+    program.environ["IS_SANDBOX"] = "1"
+    under_the_name_claude(program)
+    program.run("git", "init", "--quiet")
+    with serving(MAKES) as server, program.using(server):
+        said = program.run(program.command("ralphy"), "--no-tests", "--no-lint", "make gold")
+        told = json.dumps(server.requests[0].body["messages"])
+    assert "make gold" in told
+    assert "It is done." in said
+    assert (program.work / "gold").is_dir()
+
+
+@drives("ccundo")
+def test_ccundo(program: Program) -> None:
+    path = program.work / "a.txt"
+    write = {"tool": "Write", "input": {"file_path": str(path), "content": "one"}}
+    answers = {"scenario": 1, "answers": [{"content": [write]}, {"text": "It is written."}]}
+    with serving(answers) as server, program.using(server):
+        program.run(executable(), "-p", "go", "--permission-mode", "acceptEdits")
+    assert path.read_text("utf-8") == "one"
+    shown = program.run(program.command("ccundo"), "list")
+    assert "file_create" in shown
+    assert str(path) in shown
+    program.run(program.command("ccundo"), "undo", "--yes", "toolu_002_0001_00")
+    assert not path.exists()
+
+
+@drives("claude-run")
+def test_claude_run(program: Program, tmp_path: Path) -> None:
+    """It lists the sessions of the prompt history, which prompts in the terminal are in."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environ = program.environ | {"CLEW_CONFIG_DIR": str(program.home / ".claude")}
+    with (
+        serving(MAKES) as server,
+        OnScreen(program.home, server.url, "--allowedTools", "Bash", env=environ) as screen,
+    ):
+        screen.type("make gold\r")
+        screen.expect("It is done.")
+    (path,) = (program.home / ".claude" / "projects").glob("*/*.jsonl")
+    words = [program.command("claude-run"), "--port", port, "--no-open"]
+    with (
+        (tmp_path / "run.log").open("w", encoding="utf-8") as log,
+        running(program, words, log),
+        httpx2.Client(base_url=f"http://127.0.0.1:{port}/api", trust_env=False) as client,
+    ):
+        until(lambda: responds(client, "/sessions"), within_s=60)
+        (listed,) = client.get("/sessions").json()
+        told = json.dumps(client.get(f"/conversation/{listed['id']}").json())
+    assert (listed["display"], listed["id"]) == ("make gold", path.stem)
+    assert "mkdir gold" in told
+    assert "It is done." in told
+
+
+@drives("cc-statistics")
+def test_cc_statistics(program: Program) -> None:
+    path, _ = program.hold_session()
+    shown = program.run(program.command("cc-stats"), str(path))
+    assert "Bash" in shown
+    assert "300" in shown
+
+
+@drives("cc-context-stats")
+def test_cc_context_stats(program: Program) -> None:
+    shows_line(program, program.command("claude-statusline"), "work")
+
+
+@drives("claude-historian-mcp")
+def test_claude_historian(program: Program) -> None:
+    """clew starts it as an MCP server, and the model calls its tools."""
+    path, _ = program.hold_session()
+    server_of = {"command": "node", "args": [program.command(program.name)]}
+    config = json.dumps({"mcpServers": {"historian": server_of}})
+    recent = {"tool": "mcp__historian__list_recent_sessions", "input": {}}
+    answers = {"scenario": 1, "answers": [{"content": [recent]}, {"text": "Found."}]}
+    with serving(answers) as server, program.using(server):
+        program.run(
+            executable(), "-p", "list", "--mcp-config", config, "--allowedTools", "mcp__historian"
+        )
+        told = json.dumps(server.requests[-1].body["messages"])
+    assert path.stem[:8] in told.rpartition("tool_result")[2], told[-2000:]
+
+
+DETECTOR = """
+import { createRequire } from 'module';
+import { readFileSync } from 'fs';
+const require = createRequire(process.env.FOLDER + '/x.js');
+const { Terminal } = require('@xterm/headless');
+const folder = process.env.FOLDER + '/node_modules/ccmanager/dist/services/stateDetector/';
+const { createStateDetector } = await import(folder + 'index.js');
+const states = [];
+for (const name of process.argv.slice(1)) {
+  const terminal = new Terminal({ cols: 80, rows: 24, allowProposedApi: true });
+  await new Promise((done) => terminal.write(readFileSync(name), done));
+  states.push(createStateDetector('claude').detectState(terminal, 'unknown'));
+}
+console.log(JSON.stringify(states));
+"""
+
+
+@drives("ccmanager")
+def test_ccmanager(program: Program) -> None:
+    """Its detector gets clew's screens as they are written to a terminal."""
+    program.environ["FOLDER"] = str(program.folder)
+    question = {"question": "Which?", "header": "W", "multiSelect": False}
+    question["options"] = [{"label": name, "description": name} for name in ("A", "B")]
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"content": [{"tool": "Bash", "input": {"command": "mkdir gold"}}]},
+            {"content": [{"tool": "AskUserQuestion", "input": {"questions": [question]}}]},
+            {"text": "Done.", "faults": [{"at": "headers", "stall_s": "forever"}]},
+        ],
+    }
+    raw: list[str] = []
+
+    def keep(screen: OnScreen) -> None:
+        screen.settle()
+        path = program.home / f"screen-{len(raw)}"
+        path.write_bytes(screen.raw)
+        raw.append(str(path))
+
+    with serving(plan) as server, OnScreen(program.home, server.url) as screen:
+        screen.type("go\r")
+        screen.expect("Run this command?")
+        keep(screen)
+        screen.type("y")
+        screen.expect("Which?")
+        keep(screen)
+        screen.type("\r")
+        screen.expect("esc to interrupt")
+        keep(screen)
+    said = program.run("node", "--input-type=module", "-e", DETECTOR, *raw)
+    assert json.loads(said) == ["waiting_input", "waiting_input", "busy"]

@@ -2,17 +2,16 @@
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from clew.testing.server import serving
+from tests.compat.programs import Program, drives
 from tests.compat.sdk_plugin import executable
 from tests.fronts.headless.clew_process import environment
 
-PACKAGE = "@anthropic-ai/claude-agent-sdk@0.3.332"
 MAKES = {
     "scenario": 1,
     "answers": [
@@ -32,21 +31,17 @@ MAKES = {
 
 
 @pytest.mark.e2e
-def test_the_typescript_sdk_drives_clew(tmp_path: Path) -> None:
-    npm = shutil.which("npm")
-    assert npm is not None, "npm is needed to hold clew against the SDK that is published there"
-    program = tmp_path / "program"
-    program.mkdir()
-    words = [npm, "install", "--silent", "--no-audit", "--no-fund", "--omit=optional"]
-    subprocess.run([*words, "--prefix", str(program), PACKAGE], check=True, timeout=300)
-    script = program / "drive.mjs"
+@pytest.mark.compat
+@drives("@anthropic-ai/claude-agent-sdk")
+def test_the_typescript_sdk_drives_clew(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "node_modules").symlink_to(program.folder / "node_modules")
+    script = tmp_path / "drive.mjs"
     script.write_text(Path(__file__).with_name("typescript.mjs").read_text("utf-8"), "utf-8")
-    work = tmp_path / "work"
-    work.mkdir()
+    work = program.work
     with serving(MAKES, strict=True) as server:
         done = subprocess.run(
             ["node", str(script)],
-            cwd=program,
+            cwd=tmp_path,
             env=environment(tmp_path, server.url)
             | {"CLEW": executable(), "WORK": str(work), "PATH": os.environ["PATH"]},
             capture_output=True,

@@ -10,8 +10,9 @@ import pytest
 
 from tests.compat.oracle.programs import observe
 from tests.compat.oracle.trial import ASK, BEGIN, DONE, Json, Trial, allow, answer, call
-from tests.compat.test_typescript_sdk import PACKAGE
+from tests.compat.programs import PROGRAMS
 
+(PACKAGE,) = PROGRAMS["@anthropic-ai/claude-agent-sdk"].packages
 TYPESCRIPT = "typescript@5.9.3"
 NOTEBOOK = {
     "cells": [
