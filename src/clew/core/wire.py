@@ -109,6 +109,7 @@ def assistant(
         frame["error"] = entry.get("error") or "unknown"
         frame["is_api_error_message"] = True
         frame["api_error_status"] = entry.get("apiErrorStatus")
+        frame["api_error_type"] = entry.get("apiErrorType")
     return frame | describe_answered_prompts(answers)
 
 

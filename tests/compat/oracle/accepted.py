@@ -513,8 +513,8 @@ ACCEPTED: dict[str, dict[str, list[str]]] = {
     },
     "529 always": {
         "categories of errors": [
-            "- assistant error=server_error text OVERLOADED",
-            "+ assistant error=overloaded text OVERLOADED",
+            "- assistant error=server_error api_error_type=overloaded_error text OVERLOADED",
+            "+ assistant error=overloaded api_error_type=overloaded_error text OVERLOADED",
         ],
         "`errors` of a failed result": [
             "+   errors",

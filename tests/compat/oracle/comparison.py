@@ -22,7 +22,7 @@ LEFT_OUT = {
 COMMON_TOOLS = ("Bash", "Edit", "Read", "Write")
 RESULT_FIELDS = (
     "is_error", "num_turns", "stop_reason", "terminal_reason", "api_error_status",
-    "structured_output",
+    "api_error_type", "structured_output",
 )  # fmt: skip
 SYSTEM_FIELDS = {
     "init": ("model", "permissionMode"),
@@ -111,7 +111,8 @@ class Description:
     def _message(self, frame: Json) -> Iterator[str]:
         of = "subagent " if frame.get("parent_tool_use_id") else ""
         replayed = " replayed" if frame.get("isReplay") else ""
-        error = f" error={frame['error']}" if frame.get("error") else ""
+        names = ("error", "api_error_type")
+        error = "".join(f" {name}={frame[name]}" for name in names if frame.get(name))
         for block in self._blocks(frame["message"]["content"]):
             yield f"{of}{frame['type']}{replayed}{error} {self._block(block)}"
 

@@ -599,6 +599,7 @@ def test_a_retry_and_a_failure_are_told_and_the_code_says_so(tmp_path: Path) -> 
     assert result["result"] in host.errors()
     synthetic = next(f for f in host.frames if f["type"] == "assistant")
     assert synthetic["error"] == "invalid_request"
+    assert synthetic["api_error_type"] == result["api_error_type"] == "invalid_request_error"
     assert synthetic["message"]["model"] == "<synthetic>"
 
 

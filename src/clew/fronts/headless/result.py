@@ -68,6 +68,8 @@ class Tally(Struct, kw_only=True):
     turns: int = 1
     # The end reason of the last response, also if the turn was interrupted afterwards.
     stop_reason: str | None = None
+    # The service's name for the error that the last response reports.
+    api_error_type: str | None = None
     # Whether the turn has a message that says so.
     is_interrupted: bool = False
     # The entries of the counted results.
@@ -90,6 +92,7 @@ class Tally(Struct, kw_only=True):
         if entry.get("type") == "assistant":
             message = AssistantMessage(entry)
             self.stop_reason = message.stop_reason
+            self.api_error_type = entry.get("apiErrorType")
             if isinstance(miss := entry.get(CACHE_MISS), dict):
                 self.cache_misses[entry["uuid"]] = miss
             if message.text and self.structured is None:
@@ -228,6 +231,7 @@ def make_result(
         ],
         "uuid": uuid,
         **({"cache_misses": list(tally.cache_misses.values())} if tally.cache_misses else {}),
+        **({"api_error_type": tally.api_error_type} if tally.api_error_type else {}),
         **({} if tally.structured is None else {"structured_output": tally.structured}),
         **(
             {}
