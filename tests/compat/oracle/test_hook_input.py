@@ -89,3 +89,31 @@ def test_hooks_get_the_same_members(tmp_path: Path) -> None:
     for event in EVENTS:
         for name in same & reference[event].keys():
             assert ours[event][name] == reference[event][name], (event, name)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("which", ["reference", "clew"])
+def test_hooks_for_bash_check_the_commands_of_monitor(tmp_path: Path, which: Which) -> None:
+    told = tmp_path / "told"
+    handler = {"type": "command", "command": f"cat >> {told}; echo >> {told}"}
+    hooks = {
+        event: [{"matcher": "Bash", "hooks": [handler]}]
+        for event in ("PreToolUse", "PermissionRequest", "PostToolUse")
+    }
+    watch = {"command": "mkdir made", "description": "WATCH", "timeout_ms": 2000}
+    search = call("ToolSearch", query="select:Monitor", max_results=1)
+    trial = Trial(
+        args=ASK,
+        files={"~/settings.json": json.dumps({"hooks": hooks})},
+        steps=(BEGIN,),
+        answers=permit(),
+        model=[answer(search), answer(call("Monitor", **watch)), DONE],
+    )
+    observe(which, trial, tmp_path)
+    seen = [json.loads(line) for line in told.read_text("utf-8").splitlines() if line]
+    assert [(one["hook_event_name"], one["tool_name"]) for one in seen] == [
+        ("PreToolUse", "Bash"),
+        ("PermissionRequest", "Bash"),
+    ]
+    for one in seen:
+        assert one["tool_input"] == {"command": "mkdir made", "description": "WATCH"}

@@ -253,6 +253,47 @@ def test_a_changed_input_runs_and_a_yes_spares_the_question(tmp_path: Path) -> N
     assert not (tmp_path / "work" / "other").exists()
 
 
+def monitor(text: str) -> Json:
+    tool_input = {"command": text, "description": "watch", "timeout_ms": 2000}
+    return {"content": [{"tool": "Monitor", "input": tool_input}]}
+
+
+def test_hooks_for_bash_check_the_commands_of_monitor(tmp_path: Path) -> None:
+    deny = {"hookEventName": "PreToolUse", "permissionDecision": "deny"}
+    settings(
+        tmp_path,
+        at(
+            "PreToolUse",
+            note(tmp_path),
+            command(f"echo '{json.dumps({'hookSpecificOutput': deny})}'"),
+            matcher="Bash",
+        )
+        | {"PostToolUse": [{"matcher": "Bash", "hooks": [note(tmp_path)]}]},
+    )
+    run(tmp_path, plan(monitor("touch this")), "--allowedTools", "Bash")
+    assert not (tmp_path / "work" / "this").exists()
+    (told,) = inputs(tmp_path)
+    assert (told["tool_name"], told["tool_input"]) == (
+        "Bash",
+        {"command": "touch this", "description": "watch"},
+    )
+
+
+def test_a_hook_for_bash_changes_the_command_of_monitor_and_nothing_else(tmp_path: Path) -> None:
+    changed = {"hookEventName": "PreToolUse", "updatedInput": {"command": "touch other"}}
+    said = command(f"echo '{json.dumps({'hookSpecificOutput': changed})}'")
+    answer = {"behavior": "allow", "updatedInput": {"command": "touch third"}}
+    decision = {"hookEventName": "PermissionRequest", "decision": answer}
+    settings(tmp_path, at("PreToolUse", said, matcher="Bash"))
+    run(tmp_path, plan(monitor("touch this")), "--allowedTools", "Bash")
+    assert (tmp_path / "work" / "other").exists()
+    said = command(f"echo '{json.dumps({'hookSpecificOutput': decision})}'")
+    settings(tmp_path, at("PermissionRequest", said, matcher="Bash"))
+    run(tmp_path, plan(monitor("touch this")))
+    assert (tmp_path / "work" / "third").exists()
+    assert not (tmp_path / "work" / "this").exists()
+
+
 def test_a_call_that_a_hook_puts_off_ends_the_run_and_is_made_when_it_continues(
     tmp_path: Path,
 ) -> None:

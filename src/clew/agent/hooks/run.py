@@ -35,7 +35,7 @@ from clew.agent.hooks.output import HookReply, Ran, read
 from clew.agent.hooks.reach import HookFileWatch, Reach
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError
-from clew.permissions.request import Context, PermissionRequest, Resolve
+from clew.permissions.request import LIKE_TOOL, Context, PermissionRequest, Resolve
 from clew.permissions.resolver import with_absolute_path
 from clew.system.config.mask import remove_secrets
 
@@ -43,6 +43,8 @@ Tell: TypeAlias = Callable[[HookStarted | HookFinished], Awaitable[None]]
 
 # A host function that guards these events must not fail open by timing out.
 GATES = frozenset({"PreToolUse", "UserPromptSubmit"})
+# The hooks of these events check a call before it runs.
+CHECKS = frozenset({"PreToolUse", "PermissionRequest"})
 # These events end something, so a failed hook must not keep it running.
 NEVER_BLOCKED = frozenset({"Stop", "SubagentStop", "TaskCompleted", "TeammateIdle"})
 SESSION_END_MOST_S = 60.0
@@ -126,18 +128,23 @@ class SessionHooks:
             self._prompt_id = fields["prompt_id"]
         row = BY_NAME[event]
         state = self._here()
-        chosen = [
+        hooks = (*state.found.hooks, *self._added)
+        chosen = [hook for hook in hooks if calls(hook, row, fields, state, call)]
+        alike = as_similar_tool(row, fields)
+        others = [
             hook
-            for hook in (*state.found.hooks, *self._added)
-            if calls(hook, row, fields, state, call)
+            for hook in hooks
+            if alike is not None and hook not in chosen and calls(hook, row, alike, state, call)
         ]
-        if not chosen:
+        if not (chosen or others):
             return NOTHING
-        spent = [hook for hook in chosen if hook.handler.once]
+        spent = [hook for hook in (*chosen, *others) if hook.handler.once]
         self._added = [hook for hook in self._added if hook not in spent]
         occasion = Occasion(event=row, fields=fields)
-        hook_input = self._input(row, fields)
-        replies = await self._all(chosen, occasion, hook_input, emit)
+        replies = await self._all(chosen, occasion, self._input(row, fields), emit)
+        if alike is not None and others:
+            told = await self._all(others, occasion, self._input(row, alike), emit)
+            replies += [(hook, with_whole_input(reply, fields)) for hook, reply in told]
         outcome = fold(occasion, replies, self._reach.shorten)
         if outcome.watch is not None:
             self._watch.also = outcome.watch
@@ -344,6 +351,31 @@ def calls(
         line=None if call is None else call.line,
     )
     return meets(hook.handler.condition, request, state.context, state.resolve)
+
+
+def as_similar_tool(event: Event, fields: Json) -> Json | None:
+    """Return the fields of a call as if it called the tool that does the same, if there is one.
+
+    A hook that checks the commands of Bash must see those of Monitor, too.
+    """
+    similar = LIKE_TOOL.get(fields.get("tool_name", "")) if event.name in CHECKS else None
+    if similar is None:
+        return None
+    shared = {n: v for n, v in fields["tool_input"].items() if n in ("command", "description")}
+    return fields | {"tool_name": similar, "tool_input": shared}
+
+
+def with_whole_input(reply: HookReply, fields: Json) -> HookReply:
+    """Return a reply whose changed input keeps the fields of the call that the hook did not see."""
+    specific, given = reply.said.specific, fields["tool_input"]
+    if specific is None:
+        return reply
+    if specific.input is not None:
+        specific = replace(specific, input=given | specific.input)
+    if specific.answer is not None and specific.answer.input is not None:
+        answer = replace(specific.answer, input=given | specific.answer.input)
+        specific = replace(specific, answer=answer)
+    return replace(reply, said=replace(reply.said, specific=specific))
 
 
 async def run_hook(
