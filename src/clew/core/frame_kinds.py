@@ -82,6 +82,8 @@ FRAMES: tuple[FrameKind, ...] = (
     system("model_refusal_no_fallback", "The model refused to answer",
         original_model=TEXT, request_id="string?", content=TEXT),
     system("compact_boundary", "The conversation was compacted here", compact_metadata=OBJECT),
+    system("rewound", "Messages were removed from the conversation, or are part of it again",
+        content=TEXT, removed=LIST, restored=LIST),
     system("microcompact_boundary", "Old tool results were removed from the context",
         microcompact_metadata=OBJECT),
     system("hook_started", "A hook started", hook_id=TEXT, hook_name=TEXT, hook_event=TEXT),
