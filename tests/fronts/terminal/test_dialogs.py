@@ -519,6 +519,21 @@ def test_instructions_are_typed_in_the_row_of_no(tmp_path: Path, key: str) -> No
 
 
 def test_a_plan_can_be_started_with_edits_accepted(tmp_path: Path) -> None:
+def test_no_long_answer_hides_the_no_in_a_small_terminal(tmp_path: Path) -> None:
+    command = "cd src && cp aaaa.txt bbbb.txt && make one two | tee log.txt && ls | wc -l"
+    plan = {"scenario": 1, "answers": [call("Bash", command=command)]}
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, "go", columns=40, rows=10) as screen,
+    ):
+        screen.expect("1. Yes")
+        for _ in range(2):
+            screen.type("\x1b[B")
+            screen.settle()
+            assert any(row.strip().startswith("4. No") for row in screen.rows), screen.picture
+        assert any("PageUp/PageDown" in row for row in screen.rows), screen.picture
+
+
     plan = {
         "scenario": 1,
         "answers": [

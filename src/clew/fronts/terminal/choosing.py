@@ -367,7 +367,8 @@ class Chooser:
         """Return the part of the text that fits and, if needed, a line that says how to scroll."""
         if len(body) <= rows or rows < 1:
             return body[: max(0, rows)]
-        room = max(1, rows - 1)
+        # In a single row, there is room only to say that there is text to scroll to.
+        room = rows - 1
         self._page = max(1, room - 1)
         last = len(body) - room
         self._is_at_end = self._is_at_end or (self._follows and self._scrolled >= last)
