@@ -404,7 +404,9 @@ class Response:
         no_credit = why_no_credit(failure)
         return replace(
             reply,
-            failure=failure.message if no_credit is None else f"{failure.message} ({no_credit})",
+            failure=failure.message
+            if no_credit is None
+            else f"{failure.message.rstrip('.')} ({no_credit})",
             # A request for the rest of the response would fail, too.
             is_final=final(failure) is not None,
             status=failure.status,

@@ -67,6 +67,27 @@ def test_failed_attempts_leave_one_line(tmp_path: Path) -> None:
         assert "attempt 2 of" not in screen.text
 
 
+def test_a_response_that_breaks_off_again_and_again_leaves_one_line(tmp_path: Path) -> None:
+    cut = {"text": "Half a sentence", "faults": [{"after_events": 3, "cut": "close"}]}
+    with serving(plan(cut, cut, cut)) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("go\r")
+        screen.expect("Hello!")
+        screen.expect_rest()
+        rows = [row for row in screen.text.split("\n") if "failed attempt" in row]
+        assert rows == ["! Connection lost: 3 failed attempts"]
+
+
+def test_a_turn_that_the_model_refuses_ends_with_what_to_do(tmp_path: Path) -> None:
+    refusal = {"text": "No.", "stop_reason": "refusal"}
+    with serving(plan(refusal)) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("go\r")
+        screen.expect(
+            "! The model refused to answer. Rephrase the prompt, or go back with /rewind."
+        )
+
+
 def test_an_interrupted_command_keeps_its_output_in_one_line(tmp_path: Path) -> None:
     answer = bash("seq 100; sleep 600")
     with (

@@ -140,6 +140,9 @@ def test_a_call_is_shown_while_its_input_arrives_and_does_not_run(tmp_path: Path
         screen.expect("Write: notes/plan.md")
         screen.type("\x1b")
         screen.expect("Interrupted")
+        screen.expect_rest()
+        # The row of the call says it.
+        assert screen.text.count("Interrupted") == 1
     assert not (tmp_path / "work" / "notes").exists()
 
 

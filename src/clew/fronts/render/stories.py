@@ -119,8 +119,15 @@ STOPPED: dict[str, str] = {
 }
 # Reasons whose message is complete on its own.
 _SAID = frozenset({"api_error", "failed"})
+# What the user can do when a turn ended for these reasons.
+_REMEDIES = {
+    "prompt_too_long": "Run /compact, or go back with /rewind.",
+    "refused": "Rephrase the prompt, or go back with /rewind.",
+}
 # Failures that need no details: their names by HTTP status.
 _FAILURES = {429: "Rate limited", 529: "API overloaded"}
+# How a connection broke off, in the words of the transport, tells most users nothing.
+_LOST = frozenset({"reset", "truncated"})
 
 
 def describe_event(event: EngineEvent) -> Iterator[str]:
@@ -158,6 +165,8 @@ def describe_event(event: EngineEvent) -> Iterator[str]:
 
 def describe_failure(failure: Failure) -> str:
     """Describe a failed request in a few words."""
+    if failure.kind in _LOST:
+        return "Connection lost"
     name = _FAILURES.get(failure.status or 0)
     return failure.message if name is None else f"{name} ({failure.status})"
 
@@ -206,6 +215,8 @@ def describe_closing(ended: TurnEnded) -> str:
     what = ended.reason.replace("_", " ")
     if not ended.message:
         return what
+    if (remedy := _REMEDIES.get(ended.reason)) is not None:
+        return f"{ended.message[0].upper()}{ended.message[1:].rstrip('.')}. {remedy}"
     return ended.message if ended.reason in _SAID else f"{what}: {ended.message}"
 
 

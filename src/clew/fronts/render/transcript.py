@@ -150,6 +150,7 @@ class Transcript:
         self._shows_agents = shows_agents
         # The call whose title was printed last.
         self._begun = ""
+        self._overcome: Retrying | None = None
 
     @property
     def _look(self) -> Look:
@@ -181,7 +182,7 @@ class Transcript:
                 self._writes(event)
             case MessageStarted():
                 self._places = {}
-                return self._tried()
+                self._overcome, self._retried = self._retried, None
             case BlockStarted():
                 self._begins(event)
             case BlockFinished():
@@ -205,19 +206,20 @@ class Transcript:
             case Waiting():
                 self._waits = notices.describe_waiting(event)
             case Retrying() if not self._announces:
-                self._retried = event
+                # The attempts before this one are included in its number.
+                self._retried, self._overcome = event, None
                 self._waits = " ".join(notices.describe_event(event))
             case HeldByRateLimit() | Compacting() if not self._announces:
                 self._waits = " ".join(notices.describe_event(event))
             case HookStarted() if not self._announces:
                 self._waits = event.status
             case FellBack():
-                self._retried = None
+                self._retried = self._overcome = None
                 return self._noted(notices.describe_event(event))
             case Withdrawn():
                 return self._withdrawn(event)
             case MessageFinished():
-                return self._closed()
+                return self._tried() + self._closed()
             case TurnEnded():
                 return self._turn_ended(event)
             case Printed():
@@ -443,18 +445,18 @@ class Transcript:
         for story in stories.values():
             out += self._out("call", story.stopped(self._look, self._folds))
         # The lines of the interrupted calls report the interruption already.
-        is_said = event.reason == "aborted_tools" and bool(stories)
+        is_said = event.reason in ("aborted_tools", "aborted_streaming") and bool(stories)
         words = "" if is_said else notices.describe_closing(event)
         part = {"stopped_by_hook": "notice"}.get(event.reason, "error")
         part = "quiet" if event.reason in notices.STOPPED else part
         if event.reason in notices.STOPPED:
             out += self._tried()
-        self._retried = None
+        self._retried = self._overcome = None
         return out + (self.note(words, part=part) if words else [])
 
     def _tried(self) -> list[Line]:
         """Return the line about a request's failed attempts, which stays visible."""
-        retried, self._retried = self._retried, None
+        retried, self._overcome = self._overcome, None
         if retried is None:
             return []
         attempts = format_count(retried.attempt, "failed attempt")
@@ -466,7 +468,7 @@ class Transcript:
         """Return finished lines, with a blank line above them where their kind needs one."""
         if not lines:
             return []
-        group = self._fold()
+        group = self._fold() + self._tried()
         self._begun = ""
         is_close = self._before == "room" or (self._before == voice and voice in _CLOSE)
         self._before = voice
@@ -475,6 +477,7 @@ class Transcript:
     def _fold(self) -> list[Line]:
         """End the group of reads and searches, if there is one; return its lines."""
         if not self._group:
+            self._overcome = self._retried or self._overcome
             return []
         lines = self._group.take(self._look, self._folds)
         is_close = self._before in ("room", "call")

@@ -555,8 +555,15 @@ def test_attempts_that_failed_leave_one_line() -> None:
     shown = transcript(says_waits=True)
     assert fed(shown, retrying(1), retrying(2)) == []
     assert shown.tail(80, 3) == ["  API overloaded (529). Retrying in 2 s (attempt 3 of 10)"]
-    assert fed(shown, MessageStarted(message={})) == ["! API overloaded (529): 2 failed attempts"]
+    # A response that breaks off before it says anything is one more attempt.
+    assert fed(shown, MessageStarted(message={}), retrying(3)) == []
+    lines = fed(shown, MessageStarted(message={}), TextDelta(index=0, text="Here.\n\nAnd"))
+    assert lines == ["! API overloaded (529): 3 failed attempts", "", "  Here."]
     assert fed(shown, MessageStarted(message={})) == []
+    shown = transcript(says_waits=True)
+    fed(shown, retrying(1), MessageStarted(message={}))
+    ended = MessageFinished(message={}, stop_reason="end_turn", complete=True)
+    assert fed(shown, ended) == ["! API overloaded (529): 1 failed attempt"]
     interrupted = fed(shown, retrying(1), TurnEnded(reason="aborted_streaming"))
     assert interrupted == ["! API overloaded (529): 1 failed attempt", "  Interrupted"]
     # The end of a failed turn says why it failed.
