@@ -40,8 +40,8 @@ from clew.core.input import (
     Show,
     SubmitPrompt,
     TypedCommand,
-    as_typed,
     make_content,
+    name_prompt,
     parse,
 )
 from clew.core.json_object import Json
@@ -373,7 +373,7 @@ def add_line(path: Path, line: str) -> None:
 def title_of(prompt: str | Sequence[Json]) -> str:
     """Return a short title for a prompt, by which the user recognizes it."""
     text = prompt if isinstance(prompt, str) else " ".join(str(b.get("text", "")) for b in prompt)
-    return as_typed(text)
+    return name_prompt(text)
 
 
 # Setting up a session's intake: the tools and rules that lines of input go through.

@@ -359,6 +359,33 @@ def _mention(readings: tuple[str, ...]) -> Mention:
 def as_typed(text: str) -> str:
     """Return the line that the user typed, reconstructed from the tagged text in the transcript."""
     shell = re.fullmatch("<bash-input>(.*)</bash-input>", text, re.S)
+_PASTED = lazy_pattern(r'<pasted_content id="(\d{1,9})">\n(.*?)\n</pasted_content>', re.S)
+
+
+def lift_pastes(text: str) -> tuple[str, tuple[Pasted, ...]]:
+    """Return a prompt with placeholders in place of pasted text, and that text.
+
+    It is the reverse of `make_content`.
+    """
+    if "<pasted_content" not in text:
+        return text, ()
+    pasted: list[Pasted] = []
+
+    def place(match: re.Match[str]) -> str:
+        pasted.append(Pasted(number=int(match[1]), data=match[2].encode("utf-8", "replace")))
+        return make_placeholder(pasted[-1])
+
+    return _PASTED.sub(place, text), tuple(pasted)
+
+
+def name_prompt(text: str) -> str:
+    """Return a prompt as lists show it: what the user typed or, if that is nothing, pasted text."""
+    shown, pasted = lift_pastes(as_typed(text))
+    if pasted and not _PASTED.sub("", text).strip():
+        return pasted[0].data.decode("utf-8", "replace")
+    return shown
+
+
     if shell is not None:
         return f"! {shell[1]}"
     name = (

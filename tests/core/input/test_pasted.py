@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.core.input import Pasted, make_content, make_placeholder
+from clew.core.input import Pasted, lift_pastes, make_content, make_placeholder, name_prompt
 from tests.requirements import requirement
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
@@ -46,3 +46,22 @@ def test_images_follow_the_text_as_blocks() -> None:
     assert [block["type"] for block in said if isinstance(block, dict)] == ["text", "image"]
     alone = make_content(" ", [image])
     assert [block["type"] for block in alone if isinstance(block, dict)] == ["image"]
+
+
+@pytest.mark.parametrize("text", ["a\nb\nc", "one line", "", 'with "quotes" <b>'])
+def test_pasted_text_of_a_sent_prompt_becomes_a_placeholder_again(text: str) -> None:
+    pastes = (Pasted(number=1, data=text.encode()), Pasted(number=2, data=b"x\ny"))
+    typed = f"look at {make_placeholder(pastes[0])} and {make_placeholder(pastes[1])} please"
+    sent = make_content(typed, pastes)
+    assert isinstance(sent, str)
+    assert lift_pastes(sent) == (typed, pastes)
+    assert lift_pastes("<pasted_content is only a word") == ("<pasted_content is only a word", ())
+
+
+def test_lists_show_what_was_typed_or_else_what_was_pasted() -> None:
+    paste = Pasted(number=1, data=b"Traceback\nValueError")
+    alone = make_content(make_placeholder(paste), (paste,))
+    assert name_prompt(str(alone)) == "Traceback\nValueError"
+    both = make_content(f"why? {make_placeholder(paste)}", (paste,))
+    assert name_prompt(str(both)) == "why? [Pasted text #1 +1 lines]"
+    assert name_prompt("<bash-input>ls</bash-input>") == "! ls"

@@ -192,6 +192,11 @@ def test_a_session_is_seen_as_a_tree_and_gone_on_with_from_any_branch(tmp_path: 
         assert "to the right" not in said
         assert path.read_bytes() == before
         assert len(transcripts(tmp_path)) == 2
+        # Both sessions name each other by their titles.
+        fork = clew(tmp_path, server.url, "-p", "/tree", "--continue").stdout
+        assert "A fork of “begin”" in fork
+        origin = clew(tmp_path, server.url, "-p", "/tree", "--resume", path.stem).stdout
+        assert "Fork: begin" in origin
 
 
 @requirement("R198")

@@ -177,13 +177,13 @@ async def tree(session: Session, message: str) -> Outcome:
         *(
             PickRow(
                 line=f"/resume {fork['sessionId']}",
-                label=f"Fork at {fork['messageUuid'][:SHORT]}",
+                label=f"Fork: {fork['title']}",
             )
             for fork in session_tree.forks
         ),
     ]
     origin = session_tree.forked_from
-    text = f"Fork of {origin['sessionId']} at {origin['messageUuid']}" if origin else ""
+    text = f"A fork of “{origin['title']}”" if origin else ""
     return Pick(title="Go to", rows=tuple(rows), text=text, at=find_live_leaf(session_tree))
 
 

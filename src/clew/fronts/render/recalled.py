@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from clew.agent.tasks.notice import describe_background_start
-from clew.core.input import as_typed
+from clew.core.input import as_typed, lift_pastes
 from clew.core.json_object import Json
 from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import INTERRUPTED, INTERRUPTED_FOR_TOOL_USE, format_count
@@ -173,7 +173,8 @@ def _by_user(entry: UserMessage, text: str, look: Look, folds: Folds) -> Iterato
     elif entry.is_news:
         yield from render_note(describe_news(entry.data), look)
     elif entry.face == "typed":
-        yield from render_prompt(as_typed(text), look)
+        typed = as_typed(text)
+        yield from render_prompt(typed if look.is_verbose else lift_pastes(typed)[0], look)
 
 
 def _call(

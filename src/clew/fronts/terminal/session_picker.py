@@ -443,8 +443,7 @@ class SessionPicker:
             Choice(label=join_lines(format_prompt(prompt))) for prompt in session_tree.prompts
         ]
         choices += [
-            Choice(label=f"forked at {fork['messageUuid'][:8]}: {join_lines(fork['sessionId'])}")
-            for fork in session_tree.forks
+            Choice(label=join_lines(f"Fork: {fork['title']}")) for fork in session_tree.forks
         ]
         name = join_lines(outline.title[:TREE_TITLE_CHARACTERS])
         title = f"Branches of “{name}”: select where to continue"

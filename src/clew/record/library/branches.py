@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.core.input import as_typed
+from clew.core.input import name_prompt
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import SessionError
@@ -140,7 +140,9 @@ def _prompts(links: Links, live: Sequence[int], source: TranscriptSource) -> Ite
     for i, node in enumerate(links.nodes):
         if links.is_shown(i) and node.keys.type == "user" and not node.keys.is_meta:
             entry = node.data or decode(source.read(node.at, node.size))
-            if UserMessage(entry).face == "typed":
+            message = UserMessage(entry)
+            # The output of a shell command line belongs to that line.
+            if message.face == "typed" and not message.text.startswith("<bash-stdout>"):
                 bodies[i] = entry
     above: dict[int, int] = {}
     counts: dict[int, int] = {}
@@ -221,7 +223,7 @@ def _text(entry: Json) -> str:
         content = " ".join(
             b["text"] for b in content if type(b) is dict and type(b.get("text")) is str
         )
-    return " ".join(as_typed(content).split()) if type(content) is str else ""
+    return " ".join(name_prompt(content).split()) if type(content) is str else ""
 
 
 # A session as a tree: its prompts on all branches, its origin, and its forks.
@@ -235,6 +237,7 @@ class SessionTree(Struct, frozen=True, kw_only=True):
 
     `forked_from` names the session and the message that this session was forked from. Each of
     `forks` names a session that was forked from this one, and the message at which it was forked.
+    Both have the other session's title.
 
     Fields:
         prompts: All prompts, each branch after the branch from which it forks.
@@ -246,15 +249,27 @@ class SessionTree(Struct, frozen=True, kw_only=True):
 
 
 def read_tree(path: Path) -> SessionTree:
+    origin = _lineage(path)
     return SessionTree(
-        forked_from=_lineage(path),
+        forked_from=origin
+        and origin | {"title": _title(path.with_name(f"{origin['sessionId']}.jsonl"))},
         prompts=list(prompts(path)),
         forks=[
-            {"sessionId": other.stem, "messageUuid": origin["messageUuid"]}
+            {
+                "sessionId": other.stem,
+                "messageUuid": origin["messageUuid"],
+                "title": _title(other),
+            }
             for other in light.list_session_files(path.parent)
             if (origin := _lineage(other)) is not None and origin["sessionId"] == path.stem
         ],
     )
+
+
+def _title(path: Path) -> str:
+    """Return the title of a session, or the start of its ID if it has none."""
+    outline = light.read_outline(path)
+    return path.stem[:8] if outline is None else outline.title
 
 
 def find_live_leaf(session_tree: SessionTree) -> int:

@@ -26,6 +26,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 # a tag.
 # Patterns are compiled, and cached by `re`, on first use.
 _NOT_TYPED = r"\s*<[a-z][\w-]*[\s>]|\[Request interrupted by user[^\]]*\]"
+_PASTE_TAG = r"</?pasted_content(?: id=\"\d*\")?>"
 _COMMAND = r"(?s)<command-name>(.*?)</command-name>"
 _NEVER_A_PROMPT = (b'"tool_result"', b'"isMeta":true', b'"isCompactSummary":true')
 
@@ -231,7 +232,7 @@ def find_first_prompt(head: bytes) -> str | None:
             if match:
                 command = command or match[1].strip()
             elif text.strip() and (_typed(entry) or not re.match(_NOT_TYPED, text)):
-                return in_short(text)
+                return in_short(re.sub(_PASTE_TAG, " ", text))
     return command or None
 
 
