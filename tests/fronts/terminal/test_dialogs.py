@@ -306,6 +306,24 @@ def test_ctrl_c_twice_at_once_ends_the_session_while_its_turn_still_stops(tmp_pa
         assert screen.end() == 130
 
 
+def test_text_that_is_typed_after_a_first_ctrl_c_is_not_lost(tmp_path: Path) -> None:
+    with serving(NEVER_ENDS, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect("default")
+        screen.type("\x03")
+        screen.expect("Ctrl-C again to exit")
+        screen.type("a long draft\x03")
+        screen.expect("ctrl+_ restores it")
+        screen.expect_gone("a long draft")
+        screen.type("\x1f")
+        screen.expect("> a long draft")
+        screen.type("\x03")
+        screen.expect_gone("a long draft")
+        screen.type("\x03")
+        screen.expect("Ctrl-C again to exit")
+        screen.type("\x03")
+        assert screen.end() == 130
+
+
 def test_a_folder_is_trusted_before_its_settings_start_anything(tmp_path: Path) -> None:
     ran = tmp_path / "work" / "ran"
     settings = {
@@ -501,6 +519,21 @@ def test_the_answers_fit_a_small_terminal_and_no_answers_at_once(tmp_path: Path)
     assert "'x'" not in (tmp_path / "work" / "a.py").read_text("utf-8")
 
 
+def test_no_long_answer_hides_the_no_in_a_small_terminal(tmp_path: Path) -> None:
+    command = "cd src && cp aaaa.txt bbbb.txt && make one two | tee log.txt && ls | wc -l"
+    plan = {"scenario": 1, "answers": [call("Bash", command=command)]}
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, "go", columns=40, rows=10) as screen,
+    ):
+        screen.expect("1. Yes")
+        for _ in range(2):
+            screen.type("\x1b[B")
+            screen.settle()
+            assert any(row.strip().startswith("4. No") for row in screen.rows), screen.picture
+        assert any("PageUp/PageDown" in row for row in screen.rows), screen.picture
+
+
 @pytest.mark.parametrize("key", ["\t", "w"])
 def test_instructions_are_typed_in_the_row_of_no(tmp_path: Path, key: str) -> None:
     with serving(touches("one"), strict=True) as server:
@@ -519,21 +552,6 @@ def test_instructions_are_typed_in_the_row_of_no(tmp_path: Path, key: str) -> No
 
 
 def test_a_plan_can_be_started_with_edits_accepted(tmp_path: Path) -> None:
-def test_no_long_answer_hides_the_no_in_a_small_terminal(tmp_path: Path) -> None:
-    command = "cd src && cp aaaa.txt bbbb.txt && make one two | tee log.txt && ls | wc -l"
-    plan = {"scenario": 1, "answers": [call("Bash", command=command)]}
-    with (
-        serving(plan, strict=True) as server,
-        OnScreen(tmp_path, server.url, "go", columns=40, rows=10) as screen,
-    ):
-        screen.expect("1. Yes")
-        for _ in range(2):
-            screen.type("\x1b[B")
-            screen.settle()
-            assert any(row.strip().startswith("4. No") for row in screen.rows), screen.picture
-        assert any("PageUp/PageDown" in row for row in screen.rows), screen.picture
-
-
     plan = {
         "scenario": 1,
         "answers": [

@@ -8,7 +8,11 @@ import zlib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from clew.fronts.render.rows import TAB, escape_controls
+from clew.fronts.terminal.prompt import find_position, lay_out
 from clew.testing.server import LoopbackServer, serving
 from tests.fronts.headless.clew_process import transcripts, until
 from tests.fronts.terminal.pictures import looks_like
@@ -72,6 +76,44 @@ def test_a_prompt_sent_before_the_session_is_open_is_in_its_history(tmp_path: Pa
     lines = (tmp_path / "config" / "history.jsonl").read_text("utf-8").splitlines()
     kept = [(line["display"], line["sessionId"]) for line in map(json.loads, lines)]
     assert kept == [("early", path.stem), ("late", path.stem)]
+
+
+def test_a_paste_is_shown_by_its_placeholder_or_its_words_and_never_with_its_tag(
+    tmp_path: Path,
+) -> None:
+    text = "".join(f"line {number} of the log\n" for number in range(30))
+    with serving(HELLO, strict=True) as server:
+        with OnScreen(tmp_path, server.url, columns=100) as screen:
+            screen.expect(READY)
+            screen.type(PASTE.format(text))
+            screen.type("\r")
+            screen.expect("Hello!")
+            screen.expect_rest()
+            screen.type("!echo printed\r")
+            screen.expect("\n  printed\n")
+            screen.expect(lambda text: text.count("Hello!") == 2)
+            screen.expect_rest()
+            screen.type("/tree\r")
+            screen.expect("● line 0 of the log line 1")
+            # What a shell command line printed is no prompt.
+            screen.expect("● ! echo printed")
+            assert screen.picture.count("●") == 2
+            screen.type("\x1b")
+            screen.expect_gone("● line 0")
+            screen.type("/rewind\r")
+            screen.expect("2. line 0 of the log line 1")
+            screen.type("2")
+            screen.expect("Conversation only")
+            screen.type("\r")
+            screen.expect("\n> [Pasted text #2 +29 lines]")
+            screen.type("\x03")
+            screen.expect_gone("#2")
+            screen.type("/rewind redo\r")
+            screen.expect("after the answer to “! echo printed”")
+        with OnScreen(tmp_path, server.url, "--continue", columns=100) as screen:
+            screen.expect("> [Pasted text #1 +29 lines]")
+            assert "pasted_content" not in screen.text
+    assert "pasted_content" in said(server)
 
 
 def test_short_pastes_are_text_and_end_no_line(tmp_path: Path) -> None:
@@ -476,3 +518,93 @@ def test_a_persons_own_keys_hold_and_their_faults_are_told(tmp_path: Path) -> No
         screen.expect("in this session")
         screen.type("stays\x13")
         screen.expect("> stays")
+
+
+def test_the_prompt_breaks_between_words_and_the_arrow_keys_move_by_its_rows(
+    tmp_path: Path,
+) -> None:
+    with serving(HELLO, strict=True) as server:
+        with OnScreen(tmp_path, server.url, columns=40) as screen:
+            screen.expect(READY)
+            screen.type("an earlier prompt\r")
+            screen.expect("Hello!")
+            screen.expect_rest()
+            # Two columns before the text, and one that is left for the cursor.
+            screen.type("The first row of this prompt ends before the long words do")
+            screen.expect("\n> The first row of this prompt ends\n  before the long words do\n")
+            screen.type("\x1b[A")
+            screen.type("1")
+            screen.expect("> The first row of this pr1ompt ends\n")
+            # Down returns to the column that was left, and then to the draft's end.
+            screen.type("\x1b[B2")
+            screen.expect("before the long words do2\n")
+            screen.type("\x1b[A\x1b[A")
+            screen.expect("> an earlier prompt\n─")
+            screen.type("\x1b[B")
+            screen.expect("before the long words do2\n─")
+
+
+def test_recalled_prompts_are_left_by_one_key_and_completed_once_they_are_edited(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "unusual.py").write_text("", "utf-8")
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("the oldest\r")
+        screen.expect("Hello!")
+        screen.expect_rest()
+        screen.type("one\ntwo\nthree\r")
+        screen.expect(lambda text: text.count("Hello!") == 2)
+        screen.expect_rest()
+        screen.type("\x1b[A")
+        screen.expect("> one\n  two\n  three\n─")
+        screen.type("\x1b[A")
+        screen.expect("> the oldest\n─")
+        screen.type("\x1b[B")
+        screen.expect("> one\n  two\n  three\n─")
+        screen.type(" @unu")
+        screen.expect("> unusual.py")
+        screen.type("\t")
+        screen.expect("three @unusual.py")
+        # Edited, it is a draft, and the keys move in it.
+        screen.type("\x1b[A\x1b[A\x01x")
+        screen.expect("> xone\n  two\n")
+
+
+PIECES = st.sampled_from(
+    ["a", "bb", " ", "  ", "word", "\n", "漢", "é", "\t", "👩‍👩‍👧", "\x1b", "x" * 20]
+)
+
+
+@given(st.lists(PIECES, max_size=30).map("".join), st.integers(2, 30))
+@pytest.mark.no_cover
+def test_rows_hold_the_text_and_every_position_of_the_cursor(text: str, width: int) -> None:
+    rows = lay_out(text, 0, width)[0]
+    assert "".join(rows) == escape_controls(text.replace("\t", TAB)).replace("\n", "")
+    for cursor in range(len(text) + 1):
+        row, column = lay_out(text, cursor, width)[1]
+        assert 0 <= row < len(rows)
+        if width > 6:  # wider than the widest sign
+            assert column < width
+    for row in range(-1, len(rows) + 1):
+        for column in range(width):
+            position = find_position(text, width, row, column)
+            assert (position is None) == (row not in range(len(rows)))
+            if position is not None:
+                at, cells = lay_out(text, position, width)[1]
+                assert (at == row and cells <= column) or (at, cells) == (row + 1, 0)
+
+
+def test_rows_break_after_spaces_and_next_to_wide_characters() -> None:
+    assert lay_out("one two three", 13, 9) == (["one two ", "three"], (1, 5))
+    # A space after a full row stays there, and the cursor goes on below.
+    assert lay_out("12345678 ", 9, 9) == (["12345678 ", ""], (1, 0))
+    assert lay_out("12345678 9", 8, 9) == (["12345678 ", "9"], (0, 8))
+    assert lay_out("漢字漢字 漢字", 0, 9)[0] == ["漢字漢字 ", "漢字"]
+    assert lay_out("ab 漢字漢字", 0, 9)[0] == ["ab 漢字", "漢字"]
+    assert lay_out("é one two", 0, 9)[0] == ["é one ", "two"]
+    assert lay_out("a" * 20, 20, 9) == (["a" * 8, "a" * 8, "aaaa"], (2, 4))
+    # The end of a row that goes on below is not a place of its own.
+    assert find_position("one two three", 9, 0, 20) == 7
+    assert find_position("one two three", 9, 1, 20) == 13

@@ -237,11 +237,11 @@ class TerminalFront:
 
     def _interrupt(self) -> None:
         if self.talk is not None:
-            self.talk.interrupt()
+            self.talk.interrupt(self.desk.discard)
         elif self.stage.prompt.is_empty:
             self.end(INTERRUPTED)
         else:
-            self.stage.prompt.take()
+            self.desk.discard()
 
     def _exit(self) -> None:
         """Handle Ctrl-D: exit if the prompt is empty, otherwise delete a character.

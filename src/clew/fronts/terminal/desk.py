@@ -12,7 +12,7 @@ from clew.fronts.dialog import Choice
 from clew.fronts.render.rows import join_lines
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.completion import MOST
-from clew.fronts.terminal.prompt import SubmittedText
+from clew.fronts.terminal.prompt import PROMPT_INDENT, SubmittedText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,8 +73,10 @@ class PromptController:
     def _look(self) -> None:
         prompt = self._stage.prompt
         if self._history.is_recalling:
-            self._stage.completion.forget()
-            return
+            if prompt.text == self._history.recalled:
+                self._stage.completion.forget()
+                return
+            self._history.rest()
         query = self._stage.completion.update(prompt.buffer.document.text_before_cursor)
         if query is None or self.files is None:
             return
@@ -195,22 +197,34 @@ class PromptController:
     # -- history
 
     def older(self) -> None:
+        """Handle Up: edit a queued message, move up a row, or recall an earlier prompt."""
         prompt = self._stage.prompt
-        document = prompt.buffer.document
         if prompt.is_empty and (waiting := self._take_back()) is not None:
             prompt.put(waiting)
-        elif document.cursor_position_row > 0:
-            prompt.buffer.cursor_up()
-        elif (entry := self._history.older(prompt.look())) is not None:
+        elif (self._walks_history() or not prompt.move_row(-1, self._width)) and (
+            entry := self._history.older(prompt.look())
+        ) is not None:
             prompt.put(entry)
 
     def newer(self) -> None:
+        """Handle Down: move down a row, or return to a later prompt."""
         prompt = self._stage.prompt
-        document = prompt.buffer.document
-        if document.cursor_position_row < document.line_count - 1:
-            prompt.buffer.cursor_down()
-        elif (entry := self._history.newer()) is not None:
+        if (self._walks_history() or not prompt.move_row(1, self._width)) and (
+            entry := self._history.newer()
+        ) is not None:
             prompt.put(entry)
+
+    def _walks_history(self) -> bool:
+        """Return whether the prompt is one that was just recalled.
+
+        Its rows are then skipped, so that a long prompt does not block the way to the others.
+        """
+        buffer = self._stage.prompt.buffer
+        return self._history.is_recalling and buffer.cursor_position == len(buffer.text)
+
+    @property
+    def _width(self) -> int:
+        return self._screen.terminal.size[0] - PROMPT_INDENT
 
     def search(self) -> None:
         choices = [Choice(label=join_lines(entry.text)[:500]) for entry in self._history.entries]
@@ -261,11 +275,15 @@ class PromptController:
 
     def clear(self) -> None:
         """Clear the prompt. The user can restore the text with undo or from the history."""
-        buffer = self._stage.prompt.buffer
         self._history.add(self._stage.prompt.look(), round(time.time() * 1000))
-        buffer.save_to_undo_stack()
-        buffer.text = ""
+        self._stage.prompt.clear()
         self._stage.hint("Prompt cleared; ↑ or ctrl+_ restores it")
+
+    def discard(self) -> None:
+        """Clear the prompt for Ctrl-C. Undo restores the text, which no file keeps."""
+        self._history.rest()
+        self._stage.prompt.clear()
+        self._stage.hint("Prompt cleared; ctrl+_ restores it")
 
     def edit(self) -> None:
         self._begin(self._edit())

@@ -106,6 +106,11 @@ class PromptHistory:
     def is_recalling(self) -> bool:
         return self._at > 0
 
+    @property
+    def recalled(self) -> str:
+        """The text of the recalled prompt, empty if there is none."""
+        return self.entries[self._at - 1].text if self._at else ""
+
     def older(self, now: SubmittedText) -> SubmittedText | None:
         if self._at == 0:
             self._draft = now

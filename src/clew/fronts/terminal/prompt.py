@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice, pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,7 +19,7 @@ from prompt_toolkit.document import Document
 from wcwidth import iter_graphemes
 
 from clew.agent.conversation import words_of
-from clew.core.input import Pasted, make_placeholder
+from clew.core.input import Pasted, as_typed, lift_pastes, make_placeholder
 from clew.core.json_object import Json
 from clew.fronts.render.rows import (
     TAB,
@@ -144,6 +145,8 @@ def _fits(system: str, needs: str, environ: Mapping[str, str]) -> bool:
     return sys.platform.startswith(system) and (not needs or bool(environ.get(needs)))
 
 
+# The cells before the text, for the sign of the prompt.
+PROMPT_INDENT = 2
 # Longer pastes appear as a placeholder in the prompt; the model receives them in full.
 INLINE_CHARACTERS, INLINE_LINES = 1_000, 5
 
@@ -158,7 +161,9 @@ class PromptEditor:
         self.buffer = Buffer(multiline=True)
         self._pasted: dict[int, Pasted] = {}
         self._count = 0
-        # Called when the prompt is sent, stashed or cleared.
+        # Where the cursor was moved to by rows, and the column that it keeps meanwhile.
+        self._moved = (-1, 0)
+        # Called when the prompt is sent, stashed or cleared, because the next one begins.
         self.on_take: Callable[[], object] = lambda: None
 
     @property
@@ -179,6 +184,12 @@ class PromptEditor:
         self.on_take()
         return entry
 
+    def clear(self) -> None:
+        """Clear the prompt. Undo restores the text and the pasted content."""
+        self.buffer.save_to_undo_stack()
+        self.buffer.text = ""
+        self.on_take()
+
     def look(self) -> SubmittedText:
         return SubmittedText(text=self.text.strip("\n"), pasted=tuple(self._pasted.values()))
 
@@ -194,6 +205,20 @@ class PromptEditor:
         current = self.look()
         both = [text for text in (entry.text, current.text) if text]
         self.put(SubmittedText(text="\n".join(both), pasted=(*entry.pasted, *current.pasted)))
+
+    def put_back_sent(self, text: str) -> None:
+        """Insert a prompt that was sent before, with its pasted text as placeholders again."""
+        pasted = []
+        text, lifted = lift_pastes(as_typed(text))
+        for paste in lifted:
+            # Another paste of the current text may have the same number.
+            self._count += 1
+            renumbered = Pasted(number=self._count, data=paste.data)
+            text = text.replace(make_placeholder(paste), f"\0{self._count}\0", 1)
+            pasted.append(renumbered)
+        for renumbered in pasted:
+            text = text.replace(f"\0{renumbered.number}\0", make_placeholder(renumbered), 1)
+        self.put_back(SubmittedText(text=text, pasted=tuple(pasted)))
 
     def paste(self, text: str) -> None:
         """Insert a paste: as text with visible control characters, or as a placeholder if long."""
@@ -221,45 +246,105 @@ class PromptEditor:
         first = max(0, min(row - rows // 2, len(laid) - rows))
         return laid[first : first + rows], (row - first, column)
 
+    def move_row(self, step: int, width: int) -> bool:
+        """Move the cursor to the row above (-1) or below (1); return False if there is none.
+
+        Through shorter rows, the cursor keeps its column.
+        """
+        _, (row, column) = lay_out(self.text, self.buffer.cursor_position, width)
+        position, kept_column = self._moved
+        if position == self.buffer.cursor_position:
+            column = kept_column
+        target = find_position(self.text, width, row + step, column)
+        if target is None:
+            return False
+        self.buffer.cursor_position = target
+        self._moved = target, column
+        return True
+
 
 def lay_out(text: str, cursor: int, width: int) -> tuple[list[str], tuple[int, int]]:
-    """Break text into rows at the terminal's width.
+    """Break text into rows between words, and in words that are longer than a row.
 
-    Return the rows, and the row and column of the cursor.
+    Return the rows, and the row and column of the cursor. A row is one cell narrower than `width`,
+    which leaves room for the cursor, or for a space, at its end.
     """
-    width = max(2, width)
     rows: list[str] = []
     at = (0, 0)
-    begin = 0
-    for paragraph in text.split("\n"):
-        inside = cursor - begin if begin <= cursor <= begin + len(paragraph) else None
-        position = _paragraph(paragraph, inside, width, rows)
-        at = position or at
-        begin += len(paragraph) + 1
+    for begin, end in _find_rows(text, width):
+        if begin <= cursor:
+            at = len(rows), count_cells(_draw(text[begin : min(cursor, end)]))
+        rows.append(_draw(text[begin:end]))
     return rows, at
 
 
-def _paragraph(
-    text: str, inside: int | None, width: int, rows: list[str]
-) -> tuple[int, int] | None:
-    row, used, seen = "", 0, 0
-    at = None
-    for grapheme in iter_graphemes(text) if not text.isascii() else text:
-        glyph = TAB if grapheme == "\t" else escape_controls(grapheme)
-        size = count_cells(glyph)
-        if used + size > width:
-            rows.append(row)
-            row, used = "", 0
-        if inside is not None and at is None and inside < seen + len(grapheme):
-            at = (len(rows), used)
-        row, used, seen = row + glyph, used + size, seen + len(grapheme)
-    if inside is not None and at is None:
-        if used >= width:
-            rows.append(row)
-            row, used = "", 0
-        at = (len(rows), used)
-    rows.append(row)
-    return at
+def find_position(text: str, width: int, row: int, column: int) -> int | None:
+    """Return the position at or before a column of a row; None if there is no such row."""
+    if row < 0:
+        return None
+    for begin, end in islice(_find_rows(text, width), row, row + 1):
+        position, cells, last = begin, 0, 0
+        for grapheme in iter_graphemes(text[begin:end]):
+            cells += count_cells(_draw(grapheme))
+            if cells > column:
+                return position
+            last = len(grapheme)
+            position += last
+        # The end of a row that continues below is the beginning of the next row.
+        return position - last if text[end : end + 1] not in ("", "\n") else position
+    return None
+
+
+def _draw(text: str) -> str:
+    return text if text.isprintable() else escape_controls(text.replace("\t", TAB))
+
+
+def _find_rows(text: str, width: int) -> Iterator[tuple[int, int]]:
+    """Yield where each row begins and ends."""
+    begin = 0
+    for paragraph in text.split("\n"):
+        is_simple = paragraph.isascii() and paragraph.isprintable()
+        breaks = (_break_simple if is_simple else _break)(paragraph, max(1, width - 1))
+        for first, last in pairwise([0, *breaks, len(paragraph)]):
+            yield begin + first, begin + last
+        begin += len(paragraph) + 1
+
+
+def _break_simple(text: str, width: int) -> Iterator[int]:
+    """Yield the positions at which rows begin; each character takes a cell.
+
+    Rows break after spaces. A space after a full row stays on that row.
+    """
+    begin = 0
+    while len(text) - begin > width:
+        if text[begin + width] == " ":
+            begin += width + 1
+        else:
+            space = text.rfind(" ", begin, begin + width)
+            begin = space + 1 if space >= 0 else begin + width
+        yield begin
+
+
+def _break(text: str, width: int) -> Iterator[int]:
+    """Yield the positions at which rows begin, in a text with any characters.
+
+    Rows also break next to wide characters.
+    """
+    begin = at = used = after_space = cells_after_space = 0
+    was_wide = False
+    for grapheme in iter_graphemes(text):
+        cells = count_cells(_draw(grapheme))
+        if used + cells > width and at > begin and not (grapheme == " " and used == width):
+            if after_space > begin and not was_wide and cells < 2:
+                begin, used = after_space, used - cells_after_space
+            else:
+                begin, used = at, 0
+            yield begin
+        used, at, was_wide = used + cells, at + len(grapheme), cells > 1
+        if grapheme == " ":
+            after_space, cells_after_space = at, used
+    if used > width:
+        yield len(text)  # The cursor does not fit after the space at the end.
 
 
 # Messages sent while a turn runs: for its next step, or for after it. They can be edited until

@@ -25,7 +25,7 @@ from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.agents import AgentTree
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.completion import Completion
-from clew.fronts.terminal.prompt import PromptEditor, Queue
+from clew.fronts.terminal.prompt import PROMPT_INDENT, PromptEditor, Queue
 from clew.fronts.terminal.todos import PinnedTodos
 
 TYPE_CHECKING = False
@@ -407,14 +407,14 @@ class Stage:
         return [*lines, format_row([Span("─" * width, self.theme["rule"])])]
 
     def _prompt(self, width: int, rows: int) -> tuple[list[Line], tuple[int, int] | None]:
-        text, (row, column) = self.prompt.lines(width - 2, rows)
+        text, (row, column) = self.prompt.lines(width - PROMPT_INDENT, rows)
         mark = Span("! " if self.prompt.text.startswith("!") else "> ", self.theme["marker"])
         lines = [
             format_row([mark if at == 0 else Span("  "), Span(part)])
             for at, part in enumerate(text)
         ]
         offers = self.completion.lines(width, rows - len(lines), self.theme)
-        return [*lines, *offers], (row, column + 2)
+        return [*lines, *offers], (row, column + PROMPT_INDENT)
 
     def _foot(self, width: int) -> list[Line]:
         rule = format_row([Span("─" * width, self.theme["rule"])])

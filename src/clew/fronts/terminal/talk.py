@@ -119,22 +119,23 @@ class Talk(SessionDesk):
         self._screen.changed()
         return True
 
-    def interrupt(self) -> None:
-        """Handle Ctrl-C: interrupt the turn, or else clear the prompt.
+    def interrupt(self, clear: Callable[[], object]) -> None:
+        """Handle Ctrl-C: interrupt the turn, or else clear the prompt with `clear`.
 
         A second press within two seconds ends the session, even while the turn is still stopping.
         """
         now_s = time.monotonic()
+        But while no turn runs, text in the prompt is cleared first: the user may have typed it
+        since the first press.
+        if not self.is_running and not self._stage.prompt.is_empty:
+            self._asked_to_end_s = 0.0
+            clear()
+            return
         if self._asked_to_end_s and now_s - self._asked_to_end_s < TWICE_S:
             self.end(INTERRUPTED)
             return
         self._asked_to_end_s = now_s
-        if self.stop():
-            return
-        if not self._stage.prompt.is_empty:
-            self._stage.prompt.take()
-            self._asked_to_end_s = 0.0
-        else:
+        if not self.stop():
             self._stage.hint("Press Ctrl-C again to exit")
 
     def end(self, code: int) -> None:

@@ -295,7 +295,7 @@ class TerminalView(FrontView):
         self._echo(line)
         self.say(rewound.text)
         if rewound.prompt:
-            self._stage.prompt.put_back(SubmittedText(text=rewound.prompt))
+            self._stage.prompt.put_back_sent(rewound.prompt)
 
     async def pick(self, pick: Pick, _: Line | None) -> Line | None:
         match pick.of:
