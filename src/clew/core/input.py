@@ -55,6 +55,8 @@ class Show(Struct, frozen=True, kw_only=True):
     # Whether the transcript already contains the text.
     is_recorded: bool = False
     page: "ReportPage | None" = None
+    # Whether the text contains unified diffs, which a terminal draws.
+    has_diffs: bool = False
 
 
 class SubmitPrompt(Struct, frozen=True, kw_only=True):
@@ -103,10 +105,11 @@ class PickRow(Struct, frozen=True, kw_only=True):
 
 
 class Pick(Struct, frozen=True, kw_only=True):
-    """A list of choices, with `text` shown above it. Cancelling changes nothing.
+    """A list of choices, with `text`, which may contain unified diffs, above it.
 
     `of` names the collection that the rows are part of, so that a front end can search the entire
-    collection or preview themes. `at` is the index of the row to select first.
+    collection or preview themes. `at` is the index of the row to select first. Cancelling changes
+    nothing.
     """
 
     title: str
@@ -356,9 +359,6 @@ def _mention(readings: tuple[str, ...]) -> Mention:
     return Mention(paths=readings)
 
 
-def as_typed(text: str) -> str:
-    """Return the line that the user typed, reconstructed from the tagged text in the transcript."""
-    shell = re.fullmatch("<bash-input>(.*)</bash-input>", text, re.S)
 _PASTED = lazy_pattern(r'<pasted_content id="(\d{1,9})">\n(.*?)\n</pasted_content>', re.S)
 
 
@@ -386,6 +386,9 @@ def name_prompt(text: str) -> str:
     return shown
 
 
+def as_typed(text: str) -> str:
+    """Return the line that the user typed, reconstructed from the tagged text in the transcript."""
+    shell = re.fullmatch("<bash-input>(.*)</bash-input>", text, re.S)
     if shell is not None:
         return f"! {shell[1]}"
     name = (

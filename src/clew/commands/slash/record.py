@@ -299,7 +299,8 @@ async def diff(session: Session, _: str) -> Outcome:
     if changes is None:
         return Show(text=f"{cwd} is not in a git repository", is_error=True)
     new = "\n".join(f"new: {path}" for path in changes.untracked)
-    return Show(text="\n".join(filter(None, [text.result().rstrip(), new])) or "No changes")
+    words = "\n".join(filter(None, [text.result().rstrip(), new])) or "No changes"
+    return Show(text=words, has_diffs=True)
 
 
 async def todos(session: Session, _: str) -> Outcome:

@@ -8,6 +8,8 @@ redrawn whenever possible. A line that `feed` has returned is never returned aga
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
+from msgspec.structs import replace
+
 from clew.agent.events import (
     Compacting,
     EngineEvent,
@@ -285,6 +287,22 @@ class Transcript:
 
     def _noted(self, words: Iterable[str]) -> list[Line]:
         return [row for word in words for row in self.note(word)]
+    def patches(self, text: str) -> list[Line]:
+        """Return the lines of a text that contains unified diffs."""
+        look = self._look
+        rows = self.paint_patches(text, look.inner.width, "quiet")
+        return self._out("note", [look.gutter + row if row else "" for row in rows])
+
+    def paint_patches(self, text: str, width: int, part: str = "") -> list[Line]:
+        """Return the rows of a text that contains unified diffs, without a gutter.
+
+        `part` names the style of the lines outside the diffs.
+        """
+        from clew.fronts.render.patches import render_patches
+
+        look = replace(self._look, width=width)
+        return [format_row(row) for row in render_patches(text, look, part)]
+
 
     def history(
         self, messages: Iterable[Json], rows: int = 400, titles: Titles = title_of

@@ -20,12 +20,10 @@ from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, 
 from clew.fronts.leaving import may_exit
 from clew.fronts.render.markdown import get_ready
 from clew.fronts.render.rows import (
-    Span,
     escape_controls,
     format_row,
     hang_lines,
     join_lines,
-    wrap_spans,
 )
 from clew.fronts.render.stories import describe_turn
 from clew.fronts.terminal.choosing import Chooser
@@ -285,6 +283,9 @@ class TerminalView(FrontView):
         if outcome.page is not None:
             self._screen.say(self.transcript.page(outcome.page))
             self._screen.changed()
+        elif outcome.has_diffs:
+            self._screen.say(self.transcript.patches(outcome.text))
+            self._screen.changed()
         else:
             self.say(outcome.text, part="error" if outcome.is_error else "")
         if outcome.is_unknown and line is not None and self._stage.prompt.is_empty:
@@ -323,13 +324,9 @@ class TerminalView(FrontView):
 
     async def _picked(self, pick: Pick) -> str:
         """Let the user choose; return the line that carries out the choice, or an empty string."""
-        style = self._stage.theme[""]
 
         def text(width: int) -> list[str]:
-            return [
-                format_row(row)
-                for row in wrap_spans([Span(escape_controls(pick.text), style)], width)
-            ]
+            return self.transcript.paint_patches(pick.text, width)
 
         choices = [Choice(label=join_lines(row.label)) for row in pick.rows]
         body = text if pick.text else (lambda _: ())
