@@ -92,7 +92,7 @@ def test_long_output_is_folded_and_ctrl_o_shows_it_whole(tmp_path: Path) -> None
         screen.expect("The end.")
         assert "1250" not in screen.text
         screen.type("\x0f")
-        screen.expect("> 1. Bash: seq 1000 1500")
+        screen.expect("> 2. Bash: seq 1000 1500")
         screen.type("\r")
         screen.expect("of 501")
         screen.expect("\n1000\n1001\n")
@@ -141,7 +141,7 @@ def test_escape_leaves_a_collapsed_output_and_the_prompt_goes_on(
         screen.expect("The end.")
         screen.expect_rest()
         screen.type("\x0f")
-        screen.expect("Show full output")
+        screen.expect("Show in full")
         screen.type("\r")
         screen.expect("of 3,001")
         screen.type("\x1b[6~")
@@ -152,6 +152,41 @@ def test_escape_leaves_a_collapsed_output_and_the_prompt_goes_on(
         screen.expect_gone("Esc close")
         screen.type("hello")
         screen.expect("> hello\n")
+
+
+def test_the_entire_session_is_shown_with_nothing_collapsed(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text("".join(f"a_{n} = {n}\n" for n in range(40)), "utf-8")
+    thinks = {"thinking": "It must be in a file. " * 9 + "The last thought."}
+    plan = scenario(
+        says(thinks, uses("Read", file_path="a.py"), uses("Bash", command="seq 200 300")),
+        says(uses("Read", file_path="a.py"), uses("Bash", command="head -1 pipe; touch x")),
+    )
+    (tmp_path / "work" / "pipe").write_text("", "utf-8")
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, rows=40) as screen,
+    ):
+        screen.expect(READY)
+        screen.type("\x0f")
+        screen.expect("Nothing to show yet")
+        screen.type("print\r")
+        screen.expect("1. Yes")
+        screen.type("\x0f")
+        screen.expect("> 2. Read: a.py\n  3. Bash: seq 200 300\n")
+        screen.type("1")
+        # It begins at the end, without the call that waits for an answer.
+        screen.expect("\n  300\n● Read: a.py\n")
+        assert "Interrupted" not in screen.picture
+        screen.type("/250\r")
+        screen.expect("\n  250\n")
+        screen.type("g")
+        screen.expect("The last thought.")
+        screen.expect("> print\n")
+        screen.type("\x1b")
+        screen.expect("1. Yes")
+        screen.type("y")
+        screen.expect("The end.")
 
 
 @requirement("R215")

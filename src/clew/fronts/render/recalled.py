@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from clew.agent.tasks.notice import describe_background_start
 from clew.core.input import as_typed, lift_pastes
 from clew.core.json_object import Json
@@ -77,6 +79,26 @@ def render_recalled(
     return [format_row([Span(look.gutter), Span(f"… {words}", look.theme["quiet"])]), *lines]
 
 
+# The messages that are shown in full, at most.
+WHOLE_MESSAGES = 1_000
+
+
+def render_whole(
+    messages: Sequence[Json], look: Look, titles: Titles = title_of, *, is_running: bool = False
+) -> Iterator[Line]:
+    """Yield the lines of the session's last messages with nothing collapsed.
+
+    The lines are painted as they are read. With `is_running`, calls without a result are left out.
+    """
+    begin = max(0, len(messages) - WHOLE_MESSAGES)
+    if begin:
+        words = f"… {begin:,} earlier messages"
+        yield format_row([Span(look.gutter), Span(words, look.theme["quiet"])])
+    look = replace(look, is_verbose=True)
+    for lines in _told(messages[begin:], look, Folds(""), titles, is_running=is_running):
+        yield from lines
+
+
 def _end_of(lines: list[Line], rows: int) -> list[Line]:
     """Return the first lines of an item, which identify it, and the last `rows` lines."""
     if len(lines) <= rows + 2:
@@ -84,16 +106,30 @@ def _end_of(lines: list[Line], rows: int) -> list[Line]:
     return [*lines[:2], "  …", *lines[-rows:]]
 
 
+# The items after a call among which its result is looked for.
+RESULT_WITHIN = 200
+
+
 def _told(
-    messages: Sequence[Json], look: Look, folds: Folds, titles: Titles
+    messages: Sequence[Json],
+    look: Look,
+    folds: Folds,
+    titles: Titles,
+    *,
+    is_running: bool = False,
 ) -> Iterator[list[Line]]:
-    """Yield the lines of each message and call, spaced as they were when first shown."""
+    """Yield the lines of each message and call, spaced as they were when first shown.
+
+    With `is_running`, calls without a result are left out, because they may get one.
+    """
     items = for_display(messages)
     was_call = False
     group = CallGroup()
     for number, item in enumerate(items):
-        behind = items[number + 1 : number + 12]
+        behind = items[number + 1 : number + RESULT_WITHIN]
         is_call = _kind(item) == "tool_use"
+        if is_call and is_running and _result(item.block, behind) is None:
+            continue
         if is_call and not look.says_who and (answer := _looked(item, behind, look, titles)):
             group.add(answer)
             continue
@@ -234,7 +270,10 @@ def render_printed(text: str, look: Look, folds: Folds) -> Iterator[Line]:
 
 
 def render_thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
-    """Yield one line about the model's thinking, which the user can expand."""
+    """Yield one line about the model's thinking, which the user can expand.
+
+    In a verbose look, yield the thinking itself.
+    """
     words = len(text.split())
     if not words:
         return
@@ -243,6 +282,10 @@ def render_thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
         return wrap_spans([Span(escape_controls(text), look.theme["thinking"])], width)
 
     name = folds.keep(f"Thinking: {join_lines(text[:60])}", whole)
+    if look.is_verbose:
+        for row in whole(look.inner.width):
+            yield format_row([Span(look.gutter), *row])
+        return
     title = f"Thinking: {format_count(words, 'word')}{name}"
     yield format_row([Span(look.gutter), Span(title, look.theme["thinking"])])
 

@@ -50,6 +50,7 @@ from clew.fronts.render.recalled import (
     render_prompt,
     render_recalled,
     render_thought,
+    render_whole,
 )
 from clew.fronts.render.rows import (
     Line,
@@ -146,13 +147,14 @@ class Transcript:
         self._seen: set[str] = set()
         self._waits = ""
         self._says_waits = says_waits
-        # The last failed attempt of the current request.
+        # The last failed attempt of the current request; and, once a response to it has begun, the
+        # failed attempts that are to be reported before that response.
         self._retried: Retrying | None = None
+        self._overcome: Retrying | None = None
         self._announces = announces
         self._shows_agents = shows_agents
         # The call whose title was printed last.
         self._begun = ""
-        self._overcome: Retrying | None = None
 
     @property
     def _look(self) -> Look:
@@ -285,8 +287,6 @@ class Transcript:
         """Return the lines of a page."""
         return self._out("note", list(render_page(page, self.theme, self._look.width)))
 
-    def _noted(self, words: Iterable[str]) -> list[Line]:
-        return [row for word in words for row in self.note(word)]
     def patches(self, text: str) -> list[Line]:
         """Return the lines of a text that contains unified diffs."""
         look = self._look
@@ -303,6 +303,8 @@ class Transcript:
         look = replace(self._look, width=width)
         return [format_row(row) for row in render_patches(text, look, part)]
 
+    def _noted(self, words: Iterable[str]) -> list[Line]:
+        return [row for word in words for row in self.note(word)]
 
     def history(
         self, messages: Iterable[Json], rows: int = 400, titles: Titles = title_of
@@ -315,6 +317,13 @@ class Transcript:
         lines = render_recalled(message_list, rows, self._look, self._folds, titles)
         self._before = "words" if lines else self._before
         return lines
+
+    def whole(self, messages: Sequence[Json], titles: Titles = title_of) -> Iterator[Line]:
+        """Yield the lines of messages with nothing collapsed, painted as they are read.
+
+        Running calls are left out.
+        """
+        return render_whole(messages, self._look, titles, is_running=bool(self._stories))
 
     @property
     def folded(self) -> list[str]:
@@ -468,6 +477,7 @@ class Transcript:
         part = {"stopped_by_hook": "notice"}.get(event.reason, "error")
         part = "quiet" if event.reason in notices.STOPPED else part
         if event.reason in notices.STOPPED:
+            self._overcome = self._retried or self._overcome
             out += self._tried()
         self._retried = self._overcome = None
         return out + (self.note(words, part=part) if words else [])
@@ -495,7 +505,6 @@ class Transcript:
     def _fold(self) -> list[Line]:
         """End the group of reads and searches, if there is one; return its lines."""
         if not self._group:
-            self._overcome = self._retried or self._overcome
             return []
         lines = self._group.take(self._look, self._folds)
         is_close = self._before in ("room", "call")

@@ -45,7 +45,9 @@ ACTIONS: tuple[Action, ...] = (
     action("app:exit", "Global", "ctrl+d", "Exit (when the prompt is empty)", is_fixed=True),
     action("app:suspend", "Global", "ctrl+z", "Suspend clew (fg to return)"),
     action("app:redraw", "Global", "ctrl+l", "Redraw the screen"),
-    action("app:toggleTranscript", "Global", "ctrl+o", "Expand collapsed output"),
+    action(
+        "app:toggleTranscript", "Global", "ctrl+o", "Show the session or collapsed output in full"
+    ),
     action("app:toggleTodos", "Global", "ctrl+t", "Expand or collapse the todo list"),
     action("app:tasks", "Global", "ctrl+x ctrl+b", "Show background tasks"),
     action(

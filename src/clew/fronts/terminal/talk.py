@@ -17,6 +17,7 @@ from clew.fronts.remote.desk import SessionDesk
 from clew.fronts.render.folding import lines_of
 from clew.fronts.render.rows import Span, chop_spans, escape_controls, format_row, join_lines
 from clew.fronts.render.transcript import render_page
+from clew.fronts.terminal.agents import KIND
 from clew.fronts.terminal.attached import AttachedAgent, handle_input
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.keys import Bindings
@@ -30,6 +31,7 @@ from clew.session.session import Session
 
 # Two presses within this time exit.
 TWICE_S = 2.0
+SESSION = "Entire session"
 CYCLE: tuple[Mode, ...] = ("default", "acceptEdits", "plan", "auto")
 
 
@@ -123,10 +125,10 @@ class Talk(SessionDesk):
         """Handle Ctrl-C: interrupt the turn, or else clear the prompt with `clear`.
 
         A second press within two seconds ends the session, even while the turn is still stopping.
-        """
-        now_s = time.monotonic()
         But while no turn runs, text in the prompt is cleared first: the user may have typed it
         since the first press.
+        """
+        now_s = time.monotonic()
         if not self.is_running and not self._stage.prompt.is_empty:
             self._asked_to_end_s = 0.0
             clear()
@@ -218,17 +220,34 @@ class SessionMenus:
             self._stage.hint(notice.text)
 
     def see_folded(self) -> None:
-        """List the collapsed output, newest first, and show the selected output in full."""
+        """List the entire session and the collapsed output, newest first, and show one in full.
+
+        If no output is collapsed, show the session.
+        """
         names = list(reversed(self._view.transcript.folded))
         # The list numbers its rows itself.
-        titles = [name.partition(" ")[2] for name in names]
+        titles = [SESSION, *(name.partition(" ")[2] for name in names)]
+        if not names:
+            self._begin(self._show_session())
+            return
 
         async def chosen(number: int) -> None:
-            await self._show(titles[number], self._view.transcript.unfold(names[number]))
+            if number == 0:
+                await self._show_session()
+            else:
+                await self._show(titles[number], self._view.transcript.unfold(names[number - 1]))
 
-        self._choose(
-            "Show full output", [(title, "") for title in titles], chosen, "No collapsed output"
-        )
+        self._choose("Show in full", [(title, "") for title in titles], chosen, at=1)
+
+    async def _show_session(self) -> None:
+        """Show the session with nothing collapsed, beginning with its last rows."""
+        history = self._session.story.history
+        messages = [history[at] for at in range(len(history))]
+        rows = self._view.transcript.whole(messages, self._session.tools.title)
+        if messages:
+            await self._show(SESSION, rows, at_end=True)
+        else:
+            self._stage.hint("Nothing to show yet")
 
     def see_keys(self, bindings: Bindings) -> None:
         self._begin(self._see_keys(bindings))
@@ -283,7 +302,11 @@ class SessionMenus:
                 tasks_now, stage = self._session.parts.tasks, self._stage
                 self._view.say(await handle_input(task, tasks_now, stage, self._page))
 
-        rows = [(f"{task.id} {task.title}", describe_task(task)) for task in tasks]
+        rows = [
+            # The ID of an agent is long, and the user never types it here.
+            (task.title if task.kind == KIND else f"{task.id} {task.title}", describe_task(task))
+            for task in tasks
+        ]
         self._choose("Background tasks", rows, chosen, "No background tasks")
 
     async def _attach(self, attached: AttachedAgent) -> None:
@@ -298,17 +321,19 @@ class SessionMenus:
         title: str,
         rows: Sequence[tuple[str, str]],
         then: Callable[[int], Awaitable[None]],
-        hint: str,
+        hint: str = "",
+        *,
+        at: int = 0,
     ) -> None:
         """Let the user choose from a list. Call `then` with the index of the choice.
 
-        If the list is empty, show `hint` instead.
+        If the list is empty, show `hint` instead. `at` is the index of the row to select first.
         """
         if not rows:
             self._stage.hint(hint)
             return
         choices = [Choice(label=join_lines(label), hint=join_lines(hint)) for label, hint in rows]
-        chooser = self._stage.show(Chooser(title, choices, searches=len(rows) > MANY))
+        chooser = self._stage.show(Chooser(title, choices, searches=len(rows) > MANY, at=at))
         self._begin(self._chosen(chooser, then))
 
     async def _chosen(self, chooser: Chooser, then: Callable[[int], Awaitable[None]]) -> None:
@@ -318,6 +343,9 @@ class SessionMenus:
             self._screen.changed()
 
     async def _page(self, text: str) -> None:
+        if not text:
+            self._stage.hint("No output so far")
+            return
         width = self._screen.terminal.size[0]
         rows = (
             format_row(row)
@@ -326,11 +354,11 @@ class SessionMenus:
         )
         await self._show("Output", rows)
 
-    async def _show(self, title: str, rows: Iterator[str]) -> None:
+    async def _show(self, title: str, rows: Iterator[str], *, at_end: bool = False) -> None:
         """Show text as a page. Open it in the user's editor if the user asks for that."""
         from clew.fronts.terminal.viewer import Viewer, view
 
-        viewer = Viewer(title, rows, edits=True)
+        viewer = Viewer(title, rows, edits=True, at_end=at_end)
         if not await view(self._stage, viewer):
             return
         from clew.fronts.terminal.other_programs import edit_text

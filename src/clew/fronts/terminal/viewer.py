@@ -29,7 +29,14 @@ REVERSE = "7"
 class Viewer(Chooser):
     """A scrollable page, which gives an answer only if the user opens the text in an editor."""
 
-    def __init__(self, title: str, rows: Iterable[Line], *, edits: bool = False) -> None:
+    def __init__(
+        self, title: str, rows: Iterable[Line], *, edits: bool = False, at_end: bool = False
+    ) -> None:
+        """Create a page of these rows.
+
+        With `edits`, the user can open the text in an editor. With `at_end`, the last rows are
+        shown first.
+        """
         super().__init__(title, [])
         self._source = iter(rows)
         self._lines: list[Line] = []
@@ -43,7 +50,7 @@ class Viewer(Chooser):
         self._note = ""
         # The direction of a search whose match was not read yet.
         self._seeks = 0
-        self._goes_to_end = False
+        self._goes_to_end = at_end
         self.load()
 
     @property
@@ -128,6 +135,8 @@ class Viewer(Chooser):
         self, width: int, rows: int, theme: Theme
     ) -> tuple[list[Line], tuple[int, int] | None]:
         self._room = max(1, rows - 2)
+        if self._goes_to_end:
+            self._scroll_to(len(self._lines))
         end = min(self._top + self._room, len(self._lines))
         more = "" if self._is_whole else "+"
         where = f"  {min(self._top + 1, end)}-{end} of {len(self._lines):,}{more}"
