@@ -33,6 +33,8 @@ def test_the_first_start_offers_it_once_and_keeps_the_answer(
             if WORKS:
                 screen.expect(QUESTION)
                 rows = screen.rows
+                # The program says what it is before it asks anything.
+                assert rows[0].startswith("  clew ")
                 text = rows[rows.index(QUESTION) + 1 : rows.index("")]
                 assert all(row.startswith("  ") for row in text), rows
                 screen.type(key)

@@ -85,6 +85,7 @@ class TerminalFront:
         # The exit code, set even if no session is open that could handle it.
         self.code: int | None = None
         self.is_first = True
+        self.is_greeted = False
         # When Escape was pressed with nothing to interrupt.
         self._escaped_s = 0.0
         self._beside: set[asyncio.Task[None]] = set()

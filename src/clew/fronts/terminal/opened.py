@@ -174,6 +174,7 @@ async def while_open(
     programs = Programs(session.workspace.cwd, session.rules.standing.environ)
     try:
         set_up(front, session, programs, options, control)
+        greet(front, session)
         session.parts.store_copy.heard = partial(tell, front, session)
         if await settled(dialogs, session):
             return options  # reopen, because the new settings apply from the start of a session
@@ -300,6 +301,15 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
     return []
 
 
+def greet(front: TerminalFront, session: Session) -> None:
+    """Say once which program this is, before it asks anything."""
+    if not front.is_greeted:
+        front.is_greeted = True
+        where = at_home(session.workspace.cwd, os.environ.get("HOME", ""))
+        note(front, f"clew {VERSION}, {session.model.name}, in {where}", "quiet")
+        note(front, "/help for commands · ? for shortcuts", "quiet")
+
+
 async def settled(dialogs: Dialogs, session: Session) -> bool:
     """Ask whether to trust the folder and whether to start its servers.
 
@@ -355,9 +365,6 @@ async def conversed(
     if front.is_first:
         front.is_first = False
         keep_what_was_loaded()
-        where = at_home(session.workspace.cwd, os.environ.get("HOME", ""))
-        note(front, f"clew {VERSION}, {session.model.name}, in {where}", "quiet")
-        note(front, "/help for commands · ? for shortcuts", "quiet")
         if announcement := choose_announcement(session):
             note(front, announcement)
         if read_switch(session.rules.standing.settings, "updateNotice"):
