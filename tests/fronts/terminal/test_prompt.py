@@ -523,25 +523,27 @@ def test_a_persons_own_keys_hold_and_their_faults_are_told(tmp_path: Path) -> No
 def test_the_prompt_breaks_between_words_and_the_arrow_keys_move_by_its_rows(
     tmp_path: Path,
 ) -> None:
-    with serving(HELLO, strict=True) as server:
-        with OnScreen(tmp_path, server.url, columns=40) as screen:
-            screen.expect(READY)
-            screen.type("an earlier prompt\r")
-            screen.expect("Hello!")
-            screen.expect_rest()
-            # Two columns before the text, and one that is left for the cursor.
-            screen.type("The first row of this prompt ends before the long words do")
-            screen.expect("\n> The first row of this prompt ends\n  before the long words do\n")
-            screen.type("\x1b[A")
-            screen.type("1")
-            screen.expect("> The first row of this pr1ompt ends\n")
-            # Down returns to the column that was left, and then to the draft's end.
-            screen.type("\x1b[B2")
-            screen.expect("before the long words do2\n")
-            screen.type("\x1b[A\x1b[A")
-            screen.expect("> an earlier prompt\n─")
-            screen.type("\x1b[B")
-            screen.expect("before the long words do2\n─")
+    with (
+        serving(HELLO, strict=True) as server,
+        OnScreen(tmp_path, server.url, columns=40) as screen,
+    ):
+        screen.expect(READY)
+        screen.type("an earlier prompt\r")
+        screen.expect("Hello!")
+        screen.expect_rest()
+        # Two columns before the text, and one that is left for the cursor.
+        screen.type("The first row of this prompt ends before the long words do")
+        screen.expect("\n> The first row of this prompt ends\n  before the long words do\n")
+        screen.type("\x1b[A")
+        screen.type("1")
+        screen.expect("> The first row of this pr1ompt ends\n")
+        # Down returns to the column that was left, and then to the draft's end.
+        screen.type("\x1b[B2")
+        screen.expect("before the long words do2\n")
+        screen.type("\x1b[A\x1b[A")
+        screen.expect("> an earlier prompt\n─")
+        screen.type("\x1b[B")
+        screen.expect("before the long words do2\n─")
 
 
 def test_recalled_prompts_are_left_by_one_key_and_completed_once_they_are_edited(

@@ -8,7 +8,6 @@ import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 from itertools import accumulate, groupby, pairwise
 from typing import Any, TypeAlias, TypeGuard
 
@@ -176,6 +175,8 @@ def _differing(old: str, new: str) -> tuple[Parts, Parts]:
     if max(len(old), len(new)) > PAIRED_CHARACTERS:
         return [], []
     sides = _WORDS.findall(old), _WORDS.findall(new)
+    from difflib import SequenceMatcher
+
     matcher = SequenceMatcher(None, *sides, autojunk=False)
     ends = [[0, *accumulate(map(len, side))] for side in sides]
     parts: tuple[Parts, Parts] = ([], [])

@@ -4,6 +4,7 @@ import array
 import asyncio
 import contextlib
 import fcntl
+import mmap
 import os
 import sys
 import termios
@@ -126,8 +127,8 @@ class Stream:
 
     __slots__ = ("_loop", "_output", "read_end", "write_end")
     # One buffer shared by all streams: a new one would cost page faults, and each read is processed
-    # before the next one.
-    _buffer = memoryview(bytearray(READ_BYTES))
+    # before the next one. It takes no memory until something is read.
+    _buffer = memoryview(mmap.mmap(-1, READ_BYTES))
 
     def __init__(self, output: ProcessOutput) -> None:
         self.read_end, self.write_end = os.pipe()

@@ -12,10 +12,10 @@ from clew.agent.tools.patch import NO_LAST_NEWLINE
 from clew.core.markdown.highlighting import (
     find_lexer,
     find_lexer_for_file,
-    late,
     lexed,
     read_language,
 )
+from clew.core.markdown.late_lexers import late
 from clew.fronts.render import results
 from clew.fronts.render.code import Colors
 from clew.fronts.render.folding import KEPT, Folds, lines_of
