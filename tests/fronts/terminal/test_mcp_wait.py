@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from clew.testing.server import serving
+from tests.fronts.headless.clew_process import clew
 from tests.fronts.terminal.screen import OnScreen
 from tests.fronts.terminal.test_linear import HELLO
 from tests.fronts.terminal.test_screen import READY
@@ -59,3 +60,19 @@ def test_a_command_that_waits_for_a_server_says_so_and_is_cancelled(tmp_path: Pa
         # No turn ran, so none was interrupted.
         assert "Interrupted" not in screen.text
         assert not server.requests
+
+
+def test_without_a_key_no_server_is_waited_for(tmp_path: Path) -> None:
+    config = json.dumps({"mcpServers": {"hang": HANGS}})
+    done = clew(
+        tmp_path,
+        "https://api.anthropic.com",
+        "-p",
+        "--mcp-config",
+        config,
+        "hi",
+        without="ANTHROPIC_API_KEY",
+        environ={"CLEW_MCP_WAIT_MS": "3600000"},
+    )
+    assert done.returncode == 1
+    assert "no API key" in done.stdout

@@ -244,9 +244,11 @@ class Connected(Part):
     async def facts(self, history: History, /) -> Sequence[Fact]:
         """Return the facts for the next request.
 
-        The first call waits for the servers, for a limited time.
+        The first call waits for the servers, for a limited time. It doesn't if there is no key,
+        because no request will be sent.
         """
-        if self.servers is not None and self._first_wait_s is not None:
+        service, model = self._context.ground.service, self._context.speaking.model
+        if self.servers is not None and self._first_wait_s is not None and service.can_ask(model.id):
             most_s, self._first_wait_s = self._first_wait_s, None
             try:
                 await self.wait(most_s)
