@@ -16,7 +16,7 @@ from clew.core.messages.errors import SettingsError, describe_error
 from clew.core.messages.text import describe_user_rejection
 from clew.fronts.dialog import Body, Choice, Dialog, DialogAnswer
 from clew.fronts.render.rows import escape_controls, join_lines
-from clew.permissions.decision import describe_reason
+from clew.permissions.decision import Finding, describe_reason, merge_by_command
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import MCP_PREFIX, Mode, domain_of
 from clew.permissions.suggest import LastingAnswer, list_lasting_answers
@@ -101,7 +101,7 @@ class Questions:
         dialog = Dialog(
             title=f"{whose}{title}",
             text=f"{format_input(question.block['input'], self.cwd())}\n"
-            f"  Needs approval: {describe_why(question)}{describe_ide(question)}",
+            f"{describe_approval(question)}{describe_ide(question)}",
             body=body,
             choices=[
                 Choice(label="Yes", key="y"),
@@ -284,6 +284,33 @@ def describe_why(question: Question) -> str:
     if question.why != describe_reason(question.decision) or len(findings) != 1:
         return question.why
     return findings[0].reason
+
+
+def list_parts(question: Question) -> list[Finding]:
+    """Return the verdict on each part of a compound command, or nothing for any other call."""
+    findings = merge_by_command(question.decision.findings)
+    return findings if len(findings) > 1 else []
+
+
+# The verdicts on parts, in words.
+VERDICTS = {
+    "allow": "allowed",
+    "ask": "needs approval",
+    "review": "needs approval",
+    "deny": "denied",
+}
+
+
+def describe_approval(question: Question) -> str:
+    """Return in lines why a call needs approval, with the verdict on each part of a compound."""
+    why, parts = describe_why(question), list_parts(question)
+    lines = []
+    for part in parts:
+        words = filter(None, (VERDICTS[part.verdict], part.subject, part.reason))
+        lines.append(f"    {': '.join(words)}")
+    # A reason that one of the parts gives is not repeated.
+    is_told = any(line.endswith(f" {why}") for line in lines)
+    return "\n".join(["  Parts of the command:" if is_told else f"  Needs approval: {why}", *lines])
 
 
 def describe_ide(question: Question) -> str:

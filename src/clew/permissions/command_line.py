@@ -11,7 +11,13 @@ import re
 
 from msgspec import structs
 
-from clew.permissions.decision import BEYOND_READING, NO_RULE, Effect, Finding
+from clew.permissions.decision import (
+    BEYOND_READING,
+    NO_RULE,
+    OTHER_REPOSITORY,
+    Effect,
+    Finding,
+)
 from clew.permissions.files import (
     INTERPRETERS,
     NAMES,
@@ -400,6 +406,9 @@ def judge_itself(
             effect="change",
         )
     why = BEYOND_READING if is_reader(command) else NO_RULE
+    here = structs.replace(command, folders=(".",))
+    if bare_name(command) == "git" and only_reads(here, bench.context.cwd):
+        why = OTHER_REPOSITORY
     return Finding(subject=text, verdict="ask", reason=why)
 
 

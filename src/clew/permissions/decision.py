@@ -26,6 +26,7 @@ NO_RULE = "not covered by an allow rule"
 # Why a read-only program needs approval: an option is not in its row, or clew cannot tell what the
 # program would do in this context.
 BEYOND_READING = "not known to be read-only with these arguments"
+OTHER_REPOSITORY = "runs git in another folder, whose configuration can start programs"
 GENERIC_REASONS = frozenset({NO_RULE, BEYOND_READING})
 # A reason names at most this many files.
 MOST_NAMED = 3

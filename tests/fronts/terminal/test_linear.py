@@ -370,6 +370,22 @@ def test_a_command_shows_the_same_signs_when_it_is_asked_about_and_afterwards(
         terminal.expect("Done with it.")
 
 
+def test_a_compound_is_asked_about_with_the_verdict_on_each_part(tmp_path: Path) -> None:
+    command = "echo hi && touch a.txt && cd sub && git status"
+    answers = [{"content": [{"tool": "Bash", "input": {"command": command}}]}, {"text": "Done."}]
+    with (
+        serving({"scenario": 1, "answers": answers}) as server,
+        Terminal(tmp_path, server.url, columns=120) as terminal,
+    ):
+        terminal.expect("You> ")
+        terminal.type("go\n")
+        terminal.expect("  Parts of the command:\r\n    allowed: echo hi: read-only\r\n")
+        terminal.expect("    needs approval: touch a.txt: changes files\r\n")
+        terminal.expect("    needs approval: git status: runs git in another folder")
+        terminal.type("n\n")
+        terminal.expect("Denied")
+
+
 def test_a_rule_that_a_person_adds_holds_from_the_next_turn_on(tmp_path: Path) -> None:
     look = {"content": [{"tool": "Read", "input": {"file_path": "a.txt"}}]}
     plan = {"scenario": 1, "answers": [look, {"text": "One."}, look, {"text": "Two."}]}

@@ -12,7 +12,14 @@ from clew.agent.deps import Question
 from clew.agent.tools.patch import diff_texts
 from clew.core.json_object import Json
 from clew.fronts.dialog import Body, Dialog, DialogAnswer
-from clew.fronts.questions import PATHS, Questions, describe_ide, describe_why, show_path
+from clew.fronts.questions import (
+    PATHS,
+    Questions,
+    describe_ide,
+    describe_why,
+    list_parts,
+    show_path,
+)
 from clew.fronts.render import results
 from clew.fronts.render.markdown import Markdown
 from clew.fronts.render.rows import (
@@ -29,7 +36,7 @@ from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.form import Form
 from clew.fronts.terminal.stage import Stage
-from clew.permissions.decision import Finding, merge_by_command
+from clew.permissions.decision import Finding
 from clew.system.files import read_content
 
 # The full effect of a call, for a permission prompt: the command, the change, every field.
@@ -176,10 +183,7 @@ class Dialogs(Questions):
 
         def body(width: int) -> Sequence[Line]:
             lines = [format_row(row) for row in proposed.rows(self._stage.theme, width)]
-            findings = merge_by_command(question.decision.findings)
-            parts = {
-                part(finding): PARTS[finding.verdict] for finding in findings if len(findings) > 1
-            }
+            parts = {part(finding): PARTS[finding.verdict] for finding in list_parts(question)}
             why = escape_controls(describe_why(question))
             # A reason that one of the parts gives is not repeated.
             is_told = any(words.endswith(f" {why}") for words in parts)

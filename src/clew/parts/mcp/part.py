@@ -248,7 +248,11 @@ class Connected(Part):
         because no request will be sent.
         """
         service, model = self._context.ground.service, self._context.speaking.model
-        if self.servers is not None and self._first_wait_s is not None and service.can_ask(model.id):
+        if (
+            self.servers is not None
+            and self._first_wait_s is not None
+            and service.can_ask(model.id)
+        ):
             most_s, self._first_wait_s = self._first_wait_s, None
             try:
                 await self.wait(most_s)
