@@ -139,6 +139,7 @@ _WIDE = frozenset({"code", "table", "html"})
 # The minimum width for text in deeply nested quotes and lists.
 WIDTH_LEAST = 12
 _BULLETS = "•◦▪"
+_BOXES = ("☐ ", "☑ ")
 
 
 def get_ready() -> None:
@@ -214,6 +215,8 @@ class _Painter:
         self._before: Leaf | None = None
         self._leaf: Leaf | None = None
         self._is_first = True
+        # The box of a task, until it is painted.
+        self._box = ""
         # The painter that the current leaf needs.
         self._wrap = Wrap(width)
         self._colors: Colors | None = None
@@ -226,7 +229,7 @@ class _Painter:
     def copy(self, width: int, last: int) -> "_Painter":
         """Return a painter that continues from this state; only its last rows will be used."""
         twin = _Painter(self._theme, self._width, self._prose_cells, links=self._links)
-        for name in ("_has_begun", "_shown", "_before", "_leaf", "_is_first"):
+        for name in ("_has_begun", "_shown", "_before", "_leaf", "_is_first", "_box"):
             setattr(twin, name, getattr(self, name))
         twin._wrap = self._wrap.copy()
         twin._colors = self._colors.copy() if self._colors else None
@@ -251,7 +254,7 @@ class _Painter:
         if self._has_begun and self._is_apart(leaf):
             self._rows.append(strip_row(self._margin(_shared(self._before, leaf))))
         self._has_begun = True
-        self._leaf, self._is_first = leaf, True
+        self._leaf, self._is_first, self._box = leaf, True, ""
         self._wrap = Wrap(self._room)
         match leaf.kind:
             case "code":
@@ -306,6 +309,9 @@ class _Painter:
     def _words(self, leaf: Leaf, text: str) -> None:
         if self._is_first and not self._wrap.row and leaf.path and leaf.path[-1].is_item:
             text = replace_box(text)
+            if text.startswith(_BOXES) and leaf.path[-1].number is None:
+                # The box of a task takes the place of the bullet.
+                self._box, text = text[:1], text[2:]
         self._put(self._wrap.add(self._spans(text)))
 
     def _code_line(self, colors: Colors, text: str, *, ends: bool) -> None:
@@ -369,6 +375,8 @@ class _Painter:
             if is_new:
                 self._shown = container.serial
             mark = _mark(container, depth) if is_new else ""
+            if is_new and self._box and container is path[-1]:
+                mark, self._box = self._box, ""
             margin.append(Span(mark.ljust(_indent(container)), self._theme["marker"]))
             depth += 1
         return take_cells(margin, self._width - WIDTH_LEAST)

@@ -138,8 +138,8 @@ https://example.org/x.
    ◦ in one place
      ▪ and in another, which goes on for so long that it wraps in most
        terminals there are
-   ◦ ☐ later
-   ◦ ☑ now
+   ☐ later
+   ☑ now
 
 ▎ A quote with code over two lines
 ▎
