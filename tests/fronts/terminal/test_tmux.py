@@ -103,6 +103,29 @@ def newest(text: str) -> int:
     return max(int(number) for number in re.findall(r"Paragraph (\d+) of", text) or ["0"])
 
 
+def test_many_sizes_at_once_during_a_stream_lose_no_line_and_leave_no_copy(tmux: Tmux) -> None:
+    text = "\n\n".join(f"Paragraph {number} of the answer." for number in range(400))
+    answer = {"text": text, "delta_chars": 12, "send": {"bytes_per_s": 15_000}}
+    with serving({"scenario": 1, "answers": [answer]}) as server:
+        tmux.start(server.url, [*command(), "go"])
+        # The lines fill the window: tmux pushes the first ones of a window that is not full into
+        # the scrollback as soon as it becomes narrower.
+        tmux.expect(lambda text: newest(text) > 20)
+        tmux.words("a draft that wraps in a narrow window")
+        tmux.expect("> a draft")
+        for number in range(40):
+            tmux.resize(*((40, 18), (120, 40), (33, 16), (80, 24), (51, 22), (60, 20))[number % 6])
+            # tmux reports some of the sizes at once and others late.
+            for _ in range(number * 7 % 40):
+                tmux.run("display-message", "-p", "")
+        tmux.resize(100, 30)
+        tmux.expect("Done in", within_s=60)
+        said = re.findall(r"Paragraph (\d+) of the answer\.", tmux.text)
+        assert said == [str(number) for number in range(400)], tmux.text
+        assert len([row for row in tmux.text.split("\n") if set(row) == {"─"}]) == 2, tmux.text
+        assert tmux.text.count("> a draft") == 1
+
+
 @requirement("R215")
 def test_a_size_that_changes_during_a_stream_leaves_each_line_once(tmux: Tmux) -> None:
     text = "\n\n".join(f"Paragraph {number} of the answer." for number in range(800))

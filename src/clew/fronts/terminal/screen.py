@@ -41,6 +41,10 @@ ANSWERS_S = 2.0
 # How long a paste may be silent before it is considered complete.
 PASTE_S = 2.0
 READ_BYTES = 1 << 16
+# A window that is being resized reports many sizes, and may already have another one when a frame
+# arrives, which would then erase the wrong rows. So nothing is drawn until the size has been the
+# same for this long. tmux reports a new size up to a quarter of a second late.
+RESIZE_S, TMUX_RESIZE_S = 0.1, 0.35
 VIM_MODES = {
     InputMode.NAVIGATION: "NORMAL",
     InputMode.REPLACE: "REPLACE",
@@ -112,7 +116,7 @@ class _Drawing(Renderer):
         self._screen.draw()
 
     def erase(self, *_: Any, **__: Any) -> None:
-        self._screen.erase()
+        self._screen.resized()
 
 
 class Screen:
@@ -129,8 +133,12 @@ class Screen:
         self._above: list[str] = []
         self._frame: asyncio.TimerHandle | None = None
         self._drawn_s = 0.0
-        self._columns = self.terminal.size[0]
+        # The size for which the live area was drawn.
+        self._size = self.terminal.size
         self._is_away = False
+        # Draws again when the size has settled; None unless the window is being resized.
+        self._resizing: asyncio.TimerHandle | None = None
+        self._resize_s = TMUX_RESIZE_S if os.environ.get("TMUX") else RESIZE_S
         # The theme setting, once the settings are loaded.
         self.theme = ""
         # Called when the theme setting or the terminal's background color changes.
@@ -267,31 +275,52 @@ class Screen:
         if self._frame is not None:
             self._frame.cancel()
             self._frame = None
-        if not self.app.is_running or self._is_away:
+        if not self.app.is_running or self._is_away or self._resizing is not None:
+            return
+        if self.terminal.size != self._size:
+            self.resized()
             return
         self._drawn_s = asyncio.get_running_loop().time()
-        columns, rows = self.terminal.size
+        columns, rows = self._size
         scene = self._stage.look(columns, rows)
         above, self._above = self._above, []
         if text := self._painter.paint(scene, above):
             self.terminal.write(text)
 
+    def resized(self) -> None:
+        """Draw nothing until the window's size has settled. At the end of a run, just erase."""
+        if not self.app.is_running or self.app.is_done:
+            self.erase()
+            return
+        if self._resizing is not None:
+            self._resizing.cancel()
+        loop = asyncio.get_running_loop()
+        self._resizing = loop.call_later(self._resize_s, self._settle)
+
+    def _settle(self) -> None:
+        self._resizing = None
+        self.erase()
+        self.draw()
+
     def erase(self) -> None:
         """Erase the live area, even if a narrower window has wrapped its lines."""
-        columns, _ = self.terminal.size
-        is_wrapped = columns < self._columns and self.terminal.wraps_again
-        self._columns = columns
-        text = self._painter.rewrapped(columns) if is_wrapped else self._painter.erase()
+        if self._resizing is not None:
+            self._resizing.cancel()
+            self._resizing = None
+        (before, _), self._size = self._size, self.terminal.size
+        is_wrapped = self._size[0] < before and self.terminal.wraps_again
+        text = self._painter.rewrapped(self._size[0]) if is_wrapped else self._painter.erase()
         self.terminal.write(text)
 
     def anew(self) -> None:
         """Redraw the live area after another program has written to the terminal."""
-        self.terminal.write(self._painter.erase())
+        self.erase()
         self.draw()
 
     def bare(self) -> None:
         """Write the remaining finished lines and erase the live area."""
         self._stage.catch_up()
+        self.erase()
         above, self._above = self._above, []
         self.terminal.write(self._painter.paint(EMPTY, above) + self._painter.erase())
 
