@@ -306,6 +306,28 @@ def test_ctrl_c_twice_at_once_ends_the_session_while_its_turn_still_stops(tmp_pa
         assert screen.end() == 130
 
 
+def test_ctrl_c_closes_a_dialog_that_the_user_opened(tmp_path: Path) -> None:
+    with serving(NEVER_ENDS, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect("default")
+        for keys, words in (
+            ("/model\r", "Select a model"),
+            ("?", "Keys  1-"),
+            ("/theme\r", "theme"),
+        ):
+            screen.type(keys)
+            screen.expect(words)
+            screen.type("\x03")
+            screen.expect_gone("Esc close" if keys == "?" else "Esc to cancel")
+        screen.type("think\r")
+        screen.expect("A whole thought.")
+        # The turn goes on.
+        screen.type("\x1bp")
+        screen.expect("Select a model")
+        screen.type("\x03")
+        screen.expect_gone("Select a model")
+        screen.expect("to interrupt)")
+
+
 def test_text_that_is_typed_after_a_first_ctrl_c_is_not_lost(tmp_path: Path) -> None:
     with serving(NEVER_ENDS, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect("default")

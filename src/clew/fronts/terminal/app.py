@@ -238,7 +238,8 @@ class TerminalFront:
 
     def _interrupt(self) -> None:
         if self.talk is not None:
-            self.talk.interrupt(self.desk.discard)
+            if not self.stage.dismiss():
+                self.talk.interrupt(self.desk.discard)
         elif self.stage.prompt.is_empty:
             self.end(INTERRUPTED)
         else:

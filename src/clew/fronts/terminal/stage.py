@@ -308,6 +308,14 @@ class Stage:
                 self._focus()
             self.changed()
 
+    def dismiss(self) -> bool:
+        """Close a dialog that the user opened; return whether there was one."""
+        dialog = self.dialog
+        if dialog is None or dialog in self._sudden or dialog.answer.done():
+            return False
+        dialog.answer.set_result(None)
+        return True
+
     def press(self, key: str) -> None:
         """Pass a key, given by name, to the dialog."""
         self._let_go()
