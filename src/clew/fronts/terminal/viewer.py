@@ -114,9 +114,14 @@ class Viewer(Chooser):
         self._top = max(0, min(top, len(self._lines) - self._room))
 
     def _seek(self, step: int) -> None:
-        """Scroll to the next match in a direction; 0 starts with the first visible row."""
-        at = self._top + step
-        rows = range(at, -1, -1) if step < 0 else range(at, len(self._lines))
+        """Scroll to the next match in a direction; 0 starts with the first visible row.
+
+        After the last match comes the first one, once all rows are read.
+        """
+        at, count = self._top + step, len(self._lines)
+        rows = [*range(at, -1, -1)] if step < 0 else [*range(at, count)]
+        if self._is_whole:
+            rows += range(count - 1, self._top, -1) if step < 0 else range(self._top)
         place = next((row for row in rows if self._words in self._plain(row)), None)
         self._seeks = 0
         if place is not None:
