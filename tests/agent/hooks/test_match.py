@@ -14,7 +14,7 @@ from clew.agent.hooks.outcome import is_readable, matches
         ("Bash", "BashOutput", False),
         ("bash", "Bash", False),
         ("Edit|Write", "Write", True),
-        ("Edit|Write", "MultiEdit", False),
+        ("Edit|Write", "NotebookEdit", False),
         ("Edit, Write", "Write", True),
         (" Edit , Write ", "Edit", True),
         ("code-reviewer", "code-reviewer", True),
@@ -27,6 +27,8 @@ from clew.agent.hooks.outcome import is_readable, matches
         ("^my-plugin:reviewer$", "my-plugin:reviewer", True),
         ("Task", "Agent", True),
         ("Agent", "Task", True),
+        ("Edit|Write", "MultiEdit", True),
+        ("MultiEdit", "Edit", False),
         ("(", "(", False),
     ],
 )

@@ -88,8 +88,9 @@ def is_unclear(rule: PermissionRule, request: PermissionRequest) -> bool:
 
 EXACT = lazy_pattern(r"[A-Za-z0-9_\-, |]*")
 NARROW_EXACT = lazy_pattern(r"[A-Za-z0-9_|]*")
-# Two names for the same tool: a matcher for either matches both.
-SAME_NAME = {"Task": "Agent", "Agent": "Task"}
+# Another name by which matchers know a tool: Agent has two, and a hook for Edit must not miss the
+# edits of MultiEdit.
+SAME_NAME = {"Task": "Agent", "Agent": "Task", "MultiEdit": "Edit"}
 
 
 def matches(matcher: str, value: str, *, narrow: bool = False) -> bool:
