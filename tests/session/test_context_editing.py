@@ -32,7 +32,7 @@ def slash(trip: Trip, line: str, url: str = "http://127.0.0.1:9", code: int = 0)
 def sent(trip: Trip, prompt: str) -> str:
     """What a turn more sends, as text; the service is strict about it."""
     bodies: list[dict[str, Any]] = []
-    plan = {"scenario": 1, "answers": [{"text": "Well."}]}
+    plan = {"scenario": 1, "answers": [{"text": "Well.", "id": f"msg_{prompt.replace(' ', '_')}"}]}
     with serving(plan, strict=True, on_request=lambda r: bodies.append(r.body)) as server:
         done = clew(trip.home, server.url, "-p", prompt, ALLOWED, "--resume", trip.session)
     assert done.returncode == 0, done.stderr
@@ -77,7 +77,7 @@ def test_a_range_is_put_short_by_a_model_and_a_fork_keeps_it_short(trip: Trip) -
     request = sent(trip, "and now")
     assert "It is sixty lines of one kind." in request
     assert "a very long line" not in request
-    plan = {"scenario": 1, "answers": [{"text": "Well."}]}
+    plan = {"scenario": 1, "answers": [{"text": "Well.", "id": "msg_short"}]}
     bodies: list[dict[str, Any]] = []
     with serving(plan, strict=True, on_request=lambda r: bodies.append(r.body)) as server:
         clew(trip.home, server.url, "-p", "on", "--resume", trip.session, "--fork-session")

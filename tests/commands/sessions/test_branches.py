@@ -73,7 +73,9 @@ def test_a_tree_shows_every_branch_and_every_fork(place: Place) -> None:
     assert shown == [
         ("u1", 0, True, 1), ("u2", 1, False, 1), ("u3", 1, False, 1), ("another way", 0, True, 1),
     ]  # fmt: skip
-    assert tree["forks"] == [{"sessionId": made["sessionId"], "messageUuid": uid("a1")}]
+    (fork,) = tree["forks"]
+    assert (fork["sessionId"], fork["messageUuid"]) == (made["sessionId"], uid("a1"))
+    assert fork["title"] == "u1 (fork)"
     assert place.json("tree", made["sessionId"])["forkedFrom"]["sessionId"] == SESSION
     lines = place.clew("tree", SESSION).splitlines()
     assert lines[1].startswith("│ ○ ")

@@ -71,8 +71,8 @@ def test_a_session_that_is_open_is_neither_put_aside_nor_taken_away(place: Place
     path = place.write(talk(1))
     log = Log()
     assert log.claim(path)
-    assert "is open" in place.clew("archive", SESSION, code=2)
-    assert "is open" in place.clew("prune", SESSION, "--yes", code=2)
+    assert "already open" in place.clew("archive", SESSION, code=2)
+    assert "already open" in place.clew("prune", SESSION, "--yes", code=2)
     log.close()
     assert path.exists()
 

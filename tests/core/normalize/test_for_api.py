@@ -491,3 +491,8 @@ def test_an_entry_without_its_message_is_reported() -> None:
         ("not_an_entry", "type 'user', no message"),
         ("not_an_entry", "type 'assistant', no message"),
     ]
+
+
+def test_a_response_without_a_message_is_left_out() -> None:
+    odd = {"type": "assistant", "uuid": "a", "message": None}
+    assert request(user("hi"), odd, user("more")) == ["u: hi more"]

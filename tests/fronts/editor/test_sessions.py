@@ -131,7 +131,7 @@ def test_what_cannot_be_opened_again_stays_open(tmp_path: Path) -> None:
         editor.prompt(session, "look around")
         gone = {"sessionId": session, "cwd": str(tmp_path / "gone"), "mcpServers": []}
         for method in ("session/load", "session/resume"):
-            assert "folder not found" in editor.error(method, **gone)["message"]
+            assert "an existing folder" in editor.error(method, **gone)["message"]
         assert editor.prompt(session, "go on") == {"stopReason": "end_turn"}
 
 
@@ -426,7 +426,7 @@ def test_a_service_that_fails_is_an_error_of_the_prompt(tmp_path: Path) -> None:
 def test_a_folder_that_can_have_no_name_is_a_fault_and_not_the_end(tmp_path: Path) -> None:
     with serving(LONG, strict=True) as server, Editor(tmp_path, server.url) as editor:
         assert "folder not found" in editor.error("session/list", cwd="/x\0y")["message"]
-        assert "folder not found" in editor.error("session/new", cwd="/x\0y")["message"]
+        assert "an existing folder" in editor.error("session/new", cwd="/x\0y")["message"]
         assert editor.ask("session/list") == {"sessions": []}
         assert editor.end() == 0
 

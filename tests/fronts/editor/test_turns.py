@@ -157,7 +157,7 @@ def test_the_end_of_input_in_the_middle_of_a_turn_keeps_the_turn(tmp_path: Path)
 def test_what_is_no_request_is_answered_with_why(tmp_path: Path) -> None:
     with serving(HELLO) as server, Editor(tmp_path, server.url) as editor:
         assert editor.error("session/paint")["code"] == -32601
-        assert "folder not found" in editor.error("session/new", cwd="gone")["message"]
+        assert "an existing folder" in editor.error("session/new", cwd="gone")["message"]
         assert editor.error("session/prompt", sessionId="none", prompt=[])["code"] == -32002
         assert editor.error("session/load", sessionId="none", cwd="/")["code"] == -32002
         assert editor.error("session/set_mode", sessionId="none", modeId="plan")["code"] == -32002

@@ -73,7 +73,7 @@ def test_what_must_fail_is_told_to_the_model_and_asked_of_nobody(tmp_path: Path)
     ]
     assert [words in result for words, result in zip(said, told, strict=True)] == [True] * 8, told
     denied = json.loads(done.stdout)["permission_denials"]
-    assert [one["tool_input"]["file_path"] for one in denied] == [outside, "a.txt"]
+    assert [one["tool_input"]["file_path"] for one in denied] == [outside, str(work / "a.txt")]
     assert (work / "a.txt").read_text("utf-8") == "one\ntwo\na.txt\n"
 
 

@@ -35,7 +35,7 @@ def test_the_sessions_of_a_moved_repository_come_along_after_one_question(tmp_pa
         session = begun(tmp_path, server.url)
         with OnScreen(tmp_path, server.url) as screen:
             screen.expect(TITLE)
-            screen.expect(str(tmp_path / "gone"))
+            screen.expect("~/gone")
             screen.type("\r")
             screen.expect("1 session moved to this folder")
         (path,) = transcripts(tmp_path)

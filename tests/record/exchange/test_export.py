@@ -522,3 +522,23 @@ def test_a_file_may_follow_an_option(place: Place) -> None:
     place.write(talk(1))
     place.clew("export", SESSION, "--format", "html", "out.html")
     assert (place.cwd / "out.html").read_text("utf-8").lower().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("entry", "voice", "name"),
+    [
+        (user("u", None, "hello"), "person", ""),
+        (user("u", None, "context", isMeta=True), "context", "Context"),
+        (user("u", None, "<system-reminder>be brief</system-reminder>"), "context", "Reminder"),
+        (user("u", None, "<bash-stdout>out</bash-stdout>"), "note", "Command output"),
+        (
+            user("u", None, "<bash-stdout>typed</bash-stdout>", promptSource="typed"),
+            "person",
+            "",
+        ),
+        (user("u", None, "see <bash-stdout>out</bash-stdout>"), "person", ""),
+    ],
+)
+def test_pieces_name_who_wrote_a_text(entry: dict[str, Any], voice: str, name: str) -> None:
+    (piece,) = pieces_of([entry])
+    assert (piece.voice, piece.name) == (voice, name)

@@ -144,7 +144,7 @@ def test_nothing_goes_back_while_the_session_is_open(trip: Trip) -> None:
     trip.turn("one", write("a", "1"))
     log = Log()
     assert log.claim(transcripts(trip.home)[0])
-    assert "is open" in trip.rewind(trip.prompt("one"), code=2)["error"]
+    assert "already open" in trip.rewind(trip.prompt("one"), code=2)["error"]
     log.close()
     assert set(trip.files()) == {"a"}
 

@@ -50,7 +50,7 @@ from clew.fronts.render.folders import Folders
 from clew.fronts.render.folding import Folds
 from clew.fronts.render.grouping import CallGroup
 from clew.fronts.render.rows import count_cells
-from clew.fronts.render.stories import describe_turn
+from clew.fronts.render.stories import describe_closing, describe_failure, describe_turn
 from clew.fronts.render.theme import BARE, DARK, Abilities, Look
 from clew.fronts.render.transcript import Transcript
 from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Waiting, Withdrawn
@@ -990,3 +990,47 @@ def test_what_a_session_recorded_about_itself_is_one_quiet_line_or_none() -> Non
     assert shown("agents_killed") == []
     assert shown("scheduled_task_fire", content="look") == []
     assert shown("api_error", level="error") == []
+
+
+def test_the_entire_session_is_shown_with_nothing_collapsed() -> None:
+    block = call(command="seq 30")
+    thought = {"type": "thinking", "thinking": "well now"}
+    entries = [
+        said("hello"),
+        {"type": "assistant", "uuid": "a", "message": {"content": [thought, block]}},
+        finished(block, "\n".join(map(str, range(30)))).entry,
+        {"type": "assistant", "uuid": "b", "message": {"content": [block | {"id": "t2"}]}},
+    ]
+    out = list(transcript().whole(entries))
+    assert "  well now" in out
+    assert [f"  {n}" for n in range(30)] == [row for row in out if row.strip().isdigit()]
+    assert "  Interrupted" in out
+    shown = transcript()
+    fed(shown, ToolStarted(block=block, title="ls"))
+    assert "  Interrupted" not in list(shown.whole(entries))
+    many = list(transcript().whole([said(str(n)) for n in range(1_100)]))
+    assert many[0] == "  … 100 earlier messages"
+
+
+def test_diffs_are_drawn_between_other_lines() -> None:
+    text = "Would change a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+two\n"
+    out = transcript().patches(text)
+    assert out[0] == "  Would change a.py"
+    assert any("one" in row for row in out)
+    assert any("two" in row for row in out)
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("prompt_too_long", "The prompt is too long. Run /compact, or go back with /rewind."),
+        ("failed", "the prompt is too long."),
+    ],
+)
+def test_an_end_says_what_to_do(reason: Any, expected: str) -> None:
+    ended = TurnEnded(reason=reason, message="the prompt is too long.")
+    assert describe_closing(ended).endswith(expected)
+
+
+def test_a_connection_that_broke_is_named_plainly() -> None:
+    assert describe_failure(Failure(kind="reset", message="peer sent RST")) == "Connection lost"

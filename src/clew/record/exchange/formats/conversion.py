@@ -175,9 +175,8 @@ class Builder:
         self.out.end = uuid
 
     def _add(self, entries: list[Json]) -> None:
-        if entries:
-            self.out.end = None
-        if self._is_elsewhere and entries:
+        self.out.end = None
+        if self._is_elsewhere:
             self.out.parents[entries[0]["uuid"]] = self._follows
             self._is_elsewhere = False
         origin = {"sourceId": self._item_id} if self._item_id else {}
