@@ -248,7 +248,7 @@ def test_resume_search_and_rewind(tmp_path: Path, tmux: Tmux) -> None:
         for columns, rows in ((40, 10), (120, 40), (80, 24)):
             tmux.resize(columns, rows)
             tmux.expect(lambda text, columns=columns: "─" * columns in text)
-        tmux.words("first")
+        tmux.words("first matter")
         tmux.expect("1 of 2 sessions")
         tmux.keys("Enter")
         tmux.expect(lambda text: "Resume session" not in text and "> first matter" in text)

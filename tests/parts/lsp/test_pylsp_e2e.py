@@ -41,7 +41,7 @@ def test_a_project_in_python_is_asked_about_and_watched(tmp_path: Path) -> None:
         place = {"file_path": "b.py", "line": 3, "symbol": "paint"}
         return {"tool": "LSP", "input": {"operation": operation, **place, **more}}
 
-    edit = {"file_path": "a.py", "old_string": "return color", "new_string": "return color"}
+    edit = {"file_path": "a.py", "old_string": "return color", "new_string": "return shade"}
     scenario = {
         "scenario": 1,
         "answers": [
@@ -69,5 +69,5 @@ def test_a_project_in_python_is_asked_about_and_watched(tmp_path: Path) -> None:
         assert "Paints." in said[2]
         assert said[3] == "1: function paint"
         assert said[4] == "The language server returned no results."
-        assert "undefined name 'color'" in json.dumps(server.requests[-1].body["messages"][-1])
+        assert "undefined name 'shade'" in json.dumps(server.requests[-1].body["messages"][-1])
         assert len(results(server)) == 1

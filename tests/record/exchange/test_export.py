@@ -529,6 +529,7 @@ def test_a_file_may_follow_an_option(place: Place) -> None:
     [
         (user("u", None, "hello"), "person", ""),
         (user("u", None, "context", isMeta=True), "context", "Context"),
+        (user("u", None, "so far", isCompactSummary=True), "context", "Summary"),
         (user("u", None, "<system-reminder>be brief</system-reminder>"), "context", "Reminder"),
         (user("u", None, "<bash-stdout>out</bash-stdout>"), "note", "Command output"),
         (

@@ -199,6 +199,23 @@ def test_a_resumed_session_of_gemini_keeps_each_result_with_its_call() -> None:
     assert found.tally.losses == {OLDER: 2}
 
 
+def test_a_resumed_session_of_gemini_begins_with_its_new_context() -> None:
+    """The context names the day, so that it is another message when the session is resumed."""
+    said = [gemini_message("1", "Look."), gemini_message("2", "I look.", "gemini")]
+    old, new = (gemini_message(day, f"<session_context>\n{day}") for day in ("Monday", "Tuesday"))
+    source = gemini_source(
+        old, *said,
+        {"$set": {"messages": [new]}}, {"$set": {"messages": [new, *said]}},
+        gemini_message("3", "Go on."),
+    )  # fmt: skip
+    found = convert_one(source, "gemini")
+    assert outline(found) == [
+        "user text: <session_context>\nTuesday", "user text: Look.", "assistant text: I look.",
+        "user text: Go on.",
+    ]  # fmt: skip
+    assert found.tally.losses == {OLDER: 3}
+
+
 def test_a_compression_of_gemini_is_a_compaction() -> None:
     old = [gemini_message("1", "one"), gemini_message("2", "two", "gemini")]
     kept = [gemini_message("3", "three"), gemini_message("4", "four", "gemini")]

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from clew.core.json_object import object_of
 from clew.core.messages.text import INTERRUPTED, NO_RESPONSE_REQUESTED, escape_output, with_nonce
 from clew.core.normalize import select, shapes
 from clew.core.normalize.block_rules import RequestViolation, kind_of
@@ -298,9 +299,7 @@ class _Fold:
         if entry.get("isApiErrorMessage") is True:
             self._failure(entry)
             return
-        message = entry.get("message")
-        if type(message) is not dict:
-            message = {}
+        message = object_of(entry.get("message"))
         uuid = _uuid(entry)
         if entry.get("apiBlockIndex") == 0:
             self._response, self._is_next_response = [], True

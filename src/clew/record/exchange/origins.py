@@ -36,13 +36,21 @@ def _place(home: Path, kind: str, source_id: str) -> Path:
 
 
 def digest_messages(messages: Iterable[Json]) -> list[str]:
-    """Return a digest of each message's content, without its ID and time."""
+    """Return a digest of each message's content, without its ID and time.
+
+    A program may write the context at the beginning anew, so that the text of such messages does
+    not matter.
+    """
     return [
-        sha256(
-            encode([message.get("type"), object_of(message.get("message")).get("content")])
-        ).hexdigest()[:16]
+        sha256(encode([message.get("type"), _content_of(message)])).hexdigest()[:16]
         for message in messages
     ]
+
+
+def _content_of(message: Json) -> object:
+    if message.get("isMeta") is True:
+        return None
+    return object_of(message.get("message")).get("content")
 
 
 def keep_origin(home: Path, path: Path, converted: Converted) -> None:

@@ -137,9 +137,14 @@ class _GeminiSession:
             for message in (record, *_set_messages(record)):
                 if type(message.get("id")) is str and text_of(message.get("type")) in _KINDS:
                     self._final[message["id"]] = message
+        restated = self._find_restated()
         for index, record in enumerate(self._records):
             build.item(record.get("id"))
-            if "$rewindTo" in record:
+            if index < restated and text_of(record.get("type")) in _KINDS:
+                build.lose(OLDER)
+            elif index < restated and index:
+                build.keep()
+            elif "$rewindTo" in record:
                 self._rewind(text_of(record["$rewindTo"]))
             elif type(record.get("$set")) is dict or index == 0 or "type" not in record:
                 about = object_of(record.get("$set")) or record
@@ -149,6 +154,21 @@ class _GeminiSession:
             else:
                 self._take(record)
         return build.finished()
+
+    def _find_restated(self) -> int:
+        """Return the index of the last record that states the entire conversation anew, or 0.
+
+        A program that resumes the session writes it so, with a new context in front.
+        """
+        restated, known = 0, set[str]()
+        for index, record in enumerate(self._records):
+            messages = _set_messages(record)
+            names = {text_of(message.get("id")) for message in messages}
+            if messages and _is_context(messages[0]) and known and known <= names:
+                restated = index
+            said = (m for m in (record, *messages) if text_of(m.get("type")) in _KINDS)
+            known |= {text_of(m.get("id")) for m in said if not _is_context(m)}
+        return restated
 
     def _rewind(self, target: str) -> None:
         active = self._active
@@ -191,6 +211,12 @@ class _GeminiSession:
             is_new = len(build.out.messages) > count
             self._starts[identifier] = build.out.messages[count]["uuid"] if is_new else build.leaf
             self._active.append(identifier)
+
+
+def _is_context(message: Json) -> bool:
+    """Return whether a message is the context that the program writes at the beginning."""
+    texts = [text_of(part.get("text")) for part in _parts(message.get("content"))]
+    return bool(texts) and texts[0].startswith(_CONTEXT)
 
 
 def _set_messages(record: Json) -> list[Json]:
