@@ -210,7 +210,7 @@ def test_a_resumed_session_of_gemini_begins_with_its_new_context() -> None:
     )  # fmt: skip
     found = convert_one(source, "gemini")
     assert outline(found) == [
-        "user text: <session_context>\nTuesday", "user text: Look.", "assistant text: I look.",
+        "user (meta) text: <session_context>\nTuesday", "user text: Look.", "assistant text: I look.",
         "user text: Go on.",
     ]  # fmt: skip
     assert found.tally.losses == {OLDER: 3}
