@@ -585,12 +585,11 @@ class ToolExecutor:
         content: Any,
         *,
         is_error: bool = True,
-        raw: Any = None,
         **fields: Any,
     ) -> Json:
         """Add the result to the conversation, or hold it until its response is added."""
         deps = self._deps
-        entry = self._make_result(call, content, is_error=is_error, raw=raw, **fields)
+        entry = self._make_result(call, content, is_error=is_error, **fields)
         call.is_answered = True
         self._withdraw_deferral(call)
         if call.block["name"] == STRUCTURED_OUTPUT:

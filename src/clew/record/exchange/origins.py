@@ -38,8 +38,7 @@ def _place(home: Path, kind: str, source_id: str) -> Path:
 def digest_messages(messages: Iterable[Json]) -> list[str]:
     """Return a digest of each message's content, without its ID and time.
 
-    A program may write the context at the beginning anew, so that the text of such messages does
-    not matter.
+    The text of context messages is ignored, because a program may write it again with another date.
     """
     return [
         sha256(encode([message.get("type"), _content_of(message)])).hexdigest()[:16]

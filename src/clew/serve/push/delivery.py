@@ -1,4 +1,4 @@
-"""Send pushes about questions that nobody answers at once.
+"""Send pushes about questions that are not answered within seconds.
 
 A push goes only to HTTPS addresses of the public internet. Each contains what its browser chose,
 encrypted for that browser. Nothing waits for a push service, and a push that fails is not repeated:

@@ -156,9 +156,9 @@ class _GeminiSession:
         return build.finished()
 
     def _find_restated(self) -> int:
-        """Return the index of the last record that states the entire conversation anew, or 0.
+        """Return the index of the last record that repeats the entire conversation, or 0.
 
-        A program that resumes the session writes it so, with a new context in front.
+        When the program resumes the session, it writes such a record, with a new context in front.
         """
         restated, known = 0, set[str]()
         for index, record in enumerate(self._records):
